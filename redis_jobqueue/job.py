@@ -1,0 +1,464 @@
+"""A job: its attributes, what sets what, and which of them were changed.
+
+The attributes are rows of a table (`_Attribute`); each knows how a value is
+checked and whether setting it also sets ``updated``.  Workload, result and
+metadata that came from Redis stay frozen until somebody reads them, so that a
+job whose data is damaged can still be loaded, failed or deleted.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any, Generic, TypeVar, overload
+
+import attrs
+
+from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+from redis_jobqueue.storable import ScalarRef, is_reference, is_storable, thaw
+
+STATUS_CREATED = "__created__"
+STATUS_WORKING = "__working__"
+STATUS_COMPLETED = "__completed__"
+STATUS_FAILED = "__failed__"
+
+T = TypeVar("T")
+Text = str | bytes
+Number = int | float
+
+
+def _unfit(name: str, value: object, rule: str) -> ArgumentError:
+    # A value can be long or secret: show its type, and the value of a number only.
+    shown = f" {value!r}" if isinstance(value, (int, float)) else ""
+    return ArgumentError(
+        f"Attribute ({name}) must be {rule}, not {type(value).__name__}{shown}", code=E_NO_ERROR
+    )
+
+
+def _text(name: str, value: object) -> Text:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode() if value.isascii() else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    raise _unfit(name, value, "text")
+
+
+def _text_or_none(name: str, value: object) -> Text | None:
+    return None if value is None else _text(name, value)
+
+
+def _id(name: str, value: object) -> Text:
+    given = _text(name, value)
+    if (b" " in given) if isinstance(given, bytes) else (" " in given):
+        raise ArgumentError("Attribute (id) contains spaces!", code=E_NO_ERROR)
+    return given
+
+
+def _expire(name: str, value: object) -> int | None:
+    number: object = value
+    if isinstance(value, (str, bytes)):
+        given = value.decode("latin-1") if isinstance(value, bytes) else value
+        number = int(given) if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII) else None
+    elif isinstance(value, float) and value.is_integer():
+        number = int(value)
+    elif value is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise _unfit(name, value, "a whole number of seconds, 0 or more")
+    return number
+
+
+def _number(name: str, value: object, most: float, rule: str) -> Number:
+    number: object = value
+    if isinstance(value, (str, bytes)):
+        given = value.decode("latin-1") if isinstance(value, bytes) else value
+        if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII):
+            number = int(given)
+        elif re.fullmatch(
+            r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", given, re.ASCII
+        ) or given.strip().lower() in ("inf", "infinity", "+inf", "+infinity"):
+            number = float(given)
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, (int, float))
+        or math.isnan(number)
+        or not 0 <= number <= most
+    ):
+        raise _unfit(name, value, rule)
+    return number
+
+
+def _time(name: str, value: object) -> Number:
+    return _number(name, value, math.inf, "a number of seconds, 0 or more")
+
+
+def _progress(name: str, value: object) -> Number:
+    return _number(name, value, 1, "a number from 0 to 1")
+
+
+def _data(name: str, value: object) -> Any:
+    if not is_storable(value):
+        raise _unfit(name, value, "data that Perl knows")
+    return value
+
+
+class _Attribute(Generic[T]):
+    """One attribute of `Job`: checked when set, marked as modified.
+
+    ``touches`` says whether setting it also sets and marks ``updated``.
+    """
+
+    def __init__(self, check: Callable[[str, object], T], *, touches: bool = False) -> None:
+        self.check = check
+        self.touches = touches
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, job: None, owner: type) -> _Attribute[T]: ...
+    @overload
+    def __get__(self, job: Job, owner: type) -> T: ...
+    def __get__(self, job: Job | None, owner: type) -> T | _Attribute[T]:
+        if job is None:
+            return self
+        return job._values[self.name]  # type: ignore[no-any-return]
+
+    def __set__(self, job: Job, value: Any) -> None:
+        job._values[self.name] = self.check(self.name, value)
+        job._modified.add(self.name)
+        if self.touches:
+            job._touch()
+
+
+class _Status(_Attribute[Text]):
+    """The status, which sets the time that belongs to it."""
+
+    def __set__(self, job: Job, value: Any) -> None:
+        super().__set__(job, value)
+        job._stamp()
+
+
+class _Data(_Attribute[Any]):
+    """Workload or result: the data itself, thawed when first read."""
+
+    def __get__(self, job: Job | None, owner: type) -> Any:
+        if job is None:
+            return self
+        if (image := job._images.get(self.name)) is not None:
+            job._values[self.name] = unwrap(thaw(image, strings=job._strings))
+            del job._images[self.name]
+        return job._values[self.name]
+
+    def __set__(self, job: Job, value: Any) -> None:
+        super().__set__(job, value)
+        job._images.pop(self.name, None)
+
+
+def wrap(value: Any) -> Any:
+    """Give workload or result as Perl keeps it: always a reference."""
+    return value if is_reference(value) else ScalarRef(value)
+
+
+def unwrap(value: Any) -> Any:
+    """Take off the one reference that `wrap` put on."""
+    return value.value if type(value) is ScalarRef else value
+
+
+class MetaData(MutableMapping[Text, Any]):
+    """The metadata of a job: a mapping that knows what was changed.
+
+    It can also be called as in Perl: ``meta_data()`` gives the mapping,
+    ``meta_data(name)`` a value or None, ``meta_data(name, value)`` sets one,
+    and ``meta_data({...})`` replaces all.  As in Perl, ``meta_data(name,
+    None)`` reads; ``meta_data[name] = None`` stores None.
+
+    A name must not be one of a job's own attributes, nor start with two
+    underscores; else `ArgumentError` with code 0.
+    """
+
+    __slots__ = ("_job", "_values", "_images", "_modified")
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._values: dict[Text, Any] = {}
+        self._images: dict[Text, bytes] = {}
+        self._modified: dict[Text, None] = {}
+
+    def __getitem__(self, name: Text) -> Any:
+        if (image := self._images.get(name)) is not None:
+            self._values[name] = thaw(image, strings=self._job._strings)
+            del self._images[name]
+        return self._values[name]
+
+    def __setitem__(self, name: Text, value: Any) -> None:
+        name = self._check(name)
+        self._put(name, value)
+        self._job._touch()
+
+    def __delitem__(self, name: Text) -> None:
+        del self._values[name]
+        self._images.pop(name, None)
+        self._modified[name] = None
+        self._job._touch()
+
+    def __iter__(self) -> Iterator[Text]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __repr__(self) -> str:
+        return f"MetaData({', '.join(map(repr, self._values))})"
+
+    def __call__(self, name: Text | Mapping[Text, Any] | None = None, value: Any = None) -> Any:
+        """Read or set as in Perl; see the class."""
+        if name is None:
+            return self
+        if isinstance(name, Mapping):
+            self.replace(name)
+            return None
+        if value is None:
+            return self.get(_name(name))
+        self[name] = value
+        return None
+
+    def replace(self, values: Mapping[Text, Any]) -> None:
+        """Put these values in the place of all; marks only their names, as in Perl."""
+        checked = {self._check(name): value for name, value in values.items()}
+        self._values.clear()
+        self._images.clear()
+        for name, value in checked.items():
+            self._put(name, value)
+
+    def _load(self, name: Text, image: bytes) -> None:
+        # As Perl reads it: these two are not thawed.
+        if image in (b"", b"0"):
+            self._values[name] = image.decode()
+        else:
+            self._values[name] = None
+            self._images[name] = image
+
+    def _put(self, name: Text, value: Any) -> None:
+        self._values[name] = value
+        self._images.pop(name, None)
+        self._modified[name] = None
+
+    def _check(self, name: object) -> Text:
+        given = _name(name)
+        if given in JOB_ATTRIBUTES or given[:2] in ("__", b"__"):
+            raise ArgumentError(
+                "The name of the metadata field is the same as a standard job field name: "
+                + repr(given),
+                code=E_NO_ERROR,
+            )
+        return given
+
+
+def _name(name: object) -> Text:
+    try:
+        return _text("meta_data", name)
+    except ArgumentError:
+        raise _unfit("meta_data", name, "named by text") from None
+
+
+@attrs.define(slots=True, init=False, repr=False, eq=False)
+class Job:
+    """A job as Perl's Redis::JobQueue::Job knows it.
+
+    Make one from keyword arguments, a mapping, or another job, each with
+    keyword arguments that win over it.  Unknown names are ignored, as in
+    Perl.  ``queue`` and ``expire`` are required.
+
+    Attributes:
+        id: text without spaces; ``""`` until `JobQueue.add_job` gives one.
+        queue: the name of the queue.
+        job: free text: what kind of job it is.
+        expire: seconds that the job lives in Redis after each change; 0 for ever.
+        status: `STATUS_CREATED`, `STATUS_WORKING`, `STATUS_COMPLETED`,
+            `STATUS_FAILED`, or a text of your own.  Setting one of the four
+            sets the time that belongs to it.
+        workload, result: the data: see "values" in the README.
+        progress: a number from 0 to 1.
+        message: free text.
+        created, updated, started, completed, failed: seconds since 1970, 0 if never.
+        meta_data: a `MetaData` mapping.
+
+    Setting status, workload, result, progress, message, started, completed or
+    failed, or a metadata field, also sets ``updated``.
+
+    Raises:
+        ArgumentError: code 0, as Perl leaves it; a value does not fit, or
+            ``queue`` or ``expire`` is missing.
+        StorableError: code `E_REDIS`; workload, result or a metadata field
+            that came from Redis cannot be read.
+    """
+
+    _values: dict[str, Any]
+    _images: dict[str, bytes]
+    _modified: set[str]
+    _meta: MetaData
+    _strings: str
+
+    id = _Attribute(_id)
+    queue = _Attribute(_text_or_none)
+    job = _Attribute(_text_or_none)
+    expire = _Attribute(_expire)
+    status = _Status(_text, touches=True)
+    workload = _Data(_data, touches=True)
+    result = _Data(_data, touches=True)
+    progress = _Attribute(_progress, touches=True)
+    message = _Attribute(_text_or_none, touches=True)
+    created = _Attribute(_time)
+    updated = _Attribute(_time)
+    started = _Attribute(_time, touches=True)
+    completed = _Attribute(_time, touches=True)
+    failed = _Attribute(_time, touches=True)
+
+    def __init__(self, source: Job | Mapping[Text, Any] | None = None, /, **values: Any) -> None:
+        if isinstance(source, Job):
+            values = {**source._as_values(), **values}
+        elif isinstance(source, Mapping):
+            values = {**source, **values}
+        elif source is not None:
+            raise ArgumentError(
+                f"A job is made from a mapping or a Job, not {type(source).__name__}",
+                code=E_NO_ERROR,
+            )
+        for name in ("queue", "expire"):
+            if name not in values:
+                raise ArgumentError(f"Attribute ({name}) is required", code=E_NO_ERROR)
+        now = time.time()
+        self._strings = source._strings if isinstance(source, Job) else "auto"
+        self._images = {}
+        self._values = _DEFAULTS | {"created": now, "updated": now}
+        for name, value in values.items():
+            if (check := _CHECKS.get(name)) is not None:
+                self._values[name] = check(name, value)
+        self._meta = MetaData(self)
+        if (meta := values.get("meta_data")) is not None:
+            if not isinstance(meta, Mapping):
+                raise _unfit("meta_data", meta, "a mapping")
+            self._meta.replace(meta)
+            self._meta._modified.clear()
+        self._modified = set(JOB_ATTRIBUTES)
+        if "status" in values:
+            self._stamp()
+
+    def __repr__(self) -> str:
+        return f"Job(id={self.id!r}, queue={self.queue!r}, status={self.status!r})"
+
+    @property
+    def meta_data(self) -> MetaData:
+        """The metadata; assigning a mapping replaces all of it."""
+        return self._meta
+
+    @meta_data.setter
+    def meta_data(self, values: Mapping[Text, Any]) -> None:
+        if not isinstance(values, Mapping):
+            raise _unfit("meta_data", values, "a mapping")
+        self._meta.replace(values)
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds from ``started`` to ``completed``, else ``failed``, else now.
+
+        None while the job was not started.
+        """
+        return elapsed(self.started, self.completed, self.failed)
+
+    def modified_attributes(self) -> list[Text]:
+        """Name what was changed: attributes in sorted order, then metadata fields."""
+        return sorted(self._modified) + list(self._meta._modified)
+
+    def clear_modified(self, *names: Any) -> None:
+        """Forget that these were changed, or that anything was, if none is named."""
+        if not names:
+            self._modified.clear()
+            self._meta._modified.clear()
+        for name in names:
+            if isinstance(name, (str, bytes)):
+                self._modified.discard(name)  # type: ignore[arg-type]
+                self._meta._modified.pop(name, None)
+
+    @staticmethod
+    def job_attributes() -> list[str]:
+        """Name all attributes, ``meta_data`` among them, in sorted order."""
+        return list(JOB_ATTRIBUTES)
+
+    @classmethod
+    def _loaded(
+        cls, values: dict[str, Any], images: dict[str, bytes], meta: dict[Text, bytes], strings: str
+    ) -> Job:
+        # A job as it came from Redis: nothing modified, no trigger run, data still frozen.
+        job = cls.__new__(cls)
+        job._values = values
+        job._images = images
+        job._modified = set()
+        job._strings = strings
+        job._meta = MetaData(job)
+        for name, image in meta.items():
+            job._meta._load(name, image)
+        return job
+
+    def _as_values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _CHECKS} | {"meta_data": dict(self._meta)}
+
+    def _touch(self) -> None:
+        self._values["updated"] = time.time()
+        self._modified.add("updated")
+
+    def _stamp(self) -> None:
+        name = _STAMPS.get(self._values["status"])
+        if name is None or (name == "started" and self._values["started"]):
+            return
+        self._values[name] = time.time()
+        self._modified.add(name)
+
+
+def elapsed(started: float, completed: float, failed: float) -> float | None:
+    """Give seconds spent on a job; see `Job.elapsed`."""
+    if not started:
+        return None
+    return (completed or failed or time.time()) - started
+
+
+_STAMPS: dict[Text, str] = {
+    STATUS_CREATED: "created",
+    STATUS_WORKING: "started",
+    STATUS_COMPLETED: "completed",
+    STATUS_FAILED: "failed",
+}
+
+_CHECKS: dict[str, Callable[[str, object], Any]] = {
+    name: attribute.check
+    for name, attribute in sorted(vars(Job).items())
+    if isinstance(attribute, _Attribute)
+}
+
+FIELDS: tuple[str, ...] = tuple(_CHECKS)
+"""The 14 fields that every job's hash has, in sorted order."""
+
+JOB_ATTRIBUTES: tuple[str, ...] = tuple(sorted((*FIELDS, "meta_data")))
+
+_DEFAULTS: dict[str, Any] = {
+    "completed": 0,
+    "failed": 0,
+    "id": "",
+    "job": "",
+    "message": "",
+    "progress": 0,
+    "result": "",
+    "started": 0,
+    "status": STATUS_CREATED,
+    "workload": "",
+}

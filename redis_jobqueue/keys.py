@@ -1,0 +1,119 @@
+"""The names of all keys, and the entries of a queue: made and parsed here, nowhere else.
+
+Perl takes every key with exactly one colon-free segment behind the namespace
+for a job, and every key below ``<namespace>:queue:`` for a queue.  So each key
+that Perl does not know has two segments or more and stands elsewhere.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+
+NAMESPACE = "JobQueue"
+"""The first segment of every key, as in Perl."""
+
+_GLOB = b"\\[]*?"
+
+
+def octets(value: object, what: str) -> bytes:
+    """Give the bytes of a name or a plain field, as Redis and Perl keep them.
+
+    Args:
+        value: ASCII text, bytes, or a number, which stands for its decimal text.
+        what: the name of the argument, for the message.
+
+    Raises:
+        ArgumentError: code `E_MISMATCH_ARG`; text beyond ASCII, which Perl
+            refuses too, or another type.
+    """
+    if isinstance(value, str):
+        try:
+            return value.encode("ascii")
+        except UnicodeEncodeError:
+            raise ArgumentError(f"Invalid argument (utf8 in {what})") from None
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return b"%d" % value
+    if isinstance(value, float):
+        return b"%.15g" % value
+    raise ArgumentError(f"Invalid argument ({what} must be text, not {type(value).__name__})")
+
+
+def text(value: bytes) -> str | bytes:
+    """Give octets as callers see them: ``str`` if they are ASCII, else ``bytes``."""
+    return value.decode("ascii") if value.isascii() else value
+
+
+@attrs.frozen(slots=True)
+class Entry:
+    """One element of a queue's list: ``id`` or ``id epoch``.
+
+    Attributes:
+        id: the job's id.
+        epoch: the second at which the job's time to live ends, None for never.
+    """
+
+    id: bytes
+    epoch: int | None = None
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Entry:
+        """Read an element as Perl does: what follows the first space is the time.
+
+        A time that is no number counts as none.
+        """
+        head, _, tail = raw.partition(b" ")
+        return cls(head, int(tail) if tail.isdigit() else None)
+
+    def encode(self) -> bytes:
+        """Give the element as it stands in the list."""
+        return self.id if self.epoch is None else b"%b %d" % (self.id, self.epoch)
+
+
+def _namespace(value: object) -> bytes:
+    try:
+        name = octets(value, "namespace")
+    except ArgumentError as error:
+        raise ArgumentError(str(error), code=E_NO_ERROR) from None
+    if not name:
+        raise ArgumentError("namespace must not be empty", code=E_NO_ERROR)
+    return name
+
+
+@attrs.frozen(slots=True)
+class Keys:
+    """All keys of one namespace.
+
+    Attributes:
+        namespace: the first segment, as bytes; on a Redis Cluster it must be
+            one hash tag, as in ``{JobQueue}``.
+    """
+
+    namespace: bytes = attrs.field(converter=_namespace)
+
+    @property
+    def prefix(self) -> bytes:
+        """What every key starts with."""
+        return self.namespace + b":"
+
+    @property
+    def pattern(self) -> bytes:
+        """The glob of all keys of this namespace and of no other."""
+        plain = b"".join(b"\\%c" % c if c in _GLOB else b"%c" % c for c in self.prefix)
+        return plain + b"*"
+
+    @property
+    def queue_prefix(self) -> bytes:
+        """What the key of every queue starts with."""
+        return self.prefix + b"queue:"
+
+    def job(self, job_id: bytes) -> bytes:
+        """The hash of a job."""
+        return self.namespace + b":" + job_id
+
+    def queue(self, name: bytes) -> bytes:
+        """The list of the waiting entries of a queue; the head is next."""
+        return self.namespace + b":queue:" + name

@@ -1,0 +1,23 @@
+-- Look at a page of a queue: when the oldest and the youngest job in it were created.
+--
+-- KEYS[1] list    the queue
+-- ARGV[1]         the prefix of the keys of jobs
+-- ARGV[2]         first place, counted from 0
+-- ARGV[3]         last place
+-- Returns {how many entries, oldest, youngest}, the times as text, absent if
+-- no job of the page is there.
+
+local entries = redis.call('LRANGE', KEYS[1], ARGV[2], ARGV[3])
+local oldest, youngest, first, last
+for _, entry in ipairs(entries) do
+    local key = ARGV[1] .. string.match(entry, '^[^ ]*')
+    if redis.call('TYPE', key).ok == 'hash' then
+        local text = redis.call('HGET', key, 'created')
+        local time = text and tonumber(text)
+        if time then
+            if not first or time < first then first, oldest = time, text end
+            if not last or time > last then last, youngest = time, text end
+        end
+    end
+end
+return {#entries, oldest, youngest}
