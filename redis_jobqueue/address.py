@@ -38,12 +38,13 @@ DEFAULT_OPERATION_TIMEOUT = 1
 
 _URL_OPTIONS = {"db", "ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile",
                 "ssl_check_hostname", "client_name", "username", "password"}  # fmt: skip
+# Settings of a client that was handed in which must not reach our connections.
 _OURS = {"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol",
-         "health_check_interval", "socket_timeout", "socket_connect_timeout",
-         "socket_read_size", "parser_class", "encoder_class", "redis_connect_func",
-         "himport_registry", "command_packer", "event_dispatcher", "oss_cluster_maint_notifications_handler",
-         "maint_notifications_config", "maint_notifications_pool_handler",
-         "lib_name", "lib_version", "driver_info"}  # fmt: skip
+         "health_check_interval", "socket_timeout", "socket_connect_timeout", "parser_class",
+         "encoder_class", "redis_connect_func", "command_packer", "event_dispatcher",
+         "himport_registry", "maint_notifications_config", "maint_notifications_pool_handler",
+         "oss_cluster_maint_notifications_handler", "lib_name", "lib_version",
+         "driver_info", "connection_pool"}  # fmt: skip
 
 
 def refused(message: str) -> ArgumentError:
@@ -109,9 +110,9 @@ class Address:
         settings.update((name, None) for name in _QUIET)
         if self.pool_size is None:
             return self.make_pool(connection_class=connection, **settings)
-        return BlockingConnectionPool(
+        return BlockingConnectionPool(  # type: ignore[no-untyped-call]
             max_connections=self.pool_size,
-            timeout=self.pool_timeout,  # type: ignore[arg-type]
+            timeout=self.pool_timeout,
             connection_class=connection,
             **settings,
         )
@@ -206,7 +207,7 @@ def _url(url: str, **rest: Any) -> Address:
     if port == 0:
         raise _bad_url("its port is 0")
     try:
-        settings: dict[str, Any] = dict(parse_url(url))
+        settings: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
     except ValueError:
         raise _bad_url("redis-py cannot read it") from None
     if parts.scheme == "unix":
@@ -285,13 +286,15 @@ def _sentinel(given: Mapping[str, Any], settings: dict[str, Any], rest: Any) -> 
         **{name: value for name, value in settings.items() if name.startswith("ssl_")},
     }
     secure = settings.pop("connection_class", None) is not None
-    manager = Sentinel(
+    manager = Sentinel(  # type: ignore[no-untyped-call]
         [(hop.settings["host"], hop.port) for hop in hops],
         sentinel_kwargs={**options, "ssl": secure},
     )
 
     def make_pool(connection_class: type, **kwargs: Any) -> ConnectionPool:
-        return SentinelConnectionPool(service, manager, ssl=secure, **kwargs)
+        return SentinelConnectionPool(  # type: ignore[no-untyped-call]
+            service, manager, ssl=secure, **kwargs
+        )
 
     shown = f"{service} of {', '.join(hop.server for hop in hops)}"
     return Address(shown, None, None, settings, make_pool=make_pool, **rest)
@@ -301,14 +304,13 @@ def _client(pool: ConnectionPool) -> Address:
     settings = {
         name: value for name, value in pool.connection_kwargs.items() if name not in _OURS
     }
-    settings.pop("connection_pool", None)
     manager = getattr(pool, "sentinel_manager", None)
     if manager is not None:
         service = pool.service_name  # type: ignore[attr-defined]
         secure = issubclass(pool.connection_class, SSLConnection)
 
         def make_pool(connection_class: type, **kwargs: Any) -> ConnectionPool:
-            return type(pool)(service, manager, ssl=secure, **kwargs)  # type: ignore[call-arg]
+            return type(pool)(service, manager, ssl=secure, **kwargs)
 
         return Address(str(service), None, None, settings, make_pool=make_pool)
     settings["connection_class"] = pool.connection_class
@@ -339,10 +341,10 @@ def address_from_env(environ: Mapping[str, str] = os.environ) -> Address:
         return attrs.evolve(found, settings={**found.settings, **more}, **rest)
     found = _url(url, **rest)
     verify = verify_setting(environ.get("REDIS_TLS_VERIFY"), "REDIS_TLS_VERIFY")
-    more = {}
+    tls: dict[str, Any] = {}
     if found.settings.get("connection_class") is SSLConnection:
         if verify is False:
-            more.update(ssl_cert_reqs="none", ssl_check_hostname=False)
+            tls.update(ssl_cert_reqs="none", ssl_check_hostname=False)
         if ca_file := environ.get("REDIS_CA_FILE"):
-            more["ssl_ca_certs"] = ca_file
-    return attrs.evolve(found, settings={**found.settings, **more})
+            tls["ssl_ca_certs"] = ca_file
+    return attrs.evolve(found, settings={**found.settings, **tls})

@@ -8,16 +8,26 @@ job whose data is damaged can still be loaded, failed or deleted.
 
 from __future__ import annotations
 
-import math
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar, overload
 
 import attrs
 
+from redis_jobqueue.checks import (
+    Text,
+    data_of,
+    expire_of,
+    id_of,
+    progress_of,
+    text_of,
+    text_or_none,
+    time_of,
+    unfit,
+)
 from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
-from redis_jobqueue.storable import ScalarRef, is_reference, is_storable, thaw
+from redis_jobqueue.metadata import RESERVED, MetaData
+from redis_jobqueue.storable import ScalarRef, is_reference, thaw
 
 STATUS_CREATED = "__created__"
 STATUS_WORKING = "__working__"
@@ -25,87 +35,6 @@ STATUS_COMPLETED = "__completed__"
 STATUS_FAILED = "__failed__"
 
 T = TypeVar("T")
-Text = str | bytes
-Number = int | float
-
-
-def _unfit(name: str, value: object, rule: str) -> ArgumentError:
-    # A value can be long or secret: show its type, and the value of a number only.
-    shown = f" {value!r}" if isinstance(value, (int, float)) else ""
-    return ArgumentError(
-        f"Attribute ({name}) must be {rule}, not {type(value).__name__}{shown}", code=E_NO_ERROR
-    )
-
-
-def _text(name: str, value: object) -> Text:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bytes):
-        return value.decode() if value.isascii() else value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if isinstance(value, float):
-        return f"{value:.15g}"
-    raise _unfit(name, value, "text")
-
-
-def _text_or_none(name: str, value: object) -> Text | None:
-    return None if value is None else _text(name, value)
-
-
-def _id(name: str, value: object) -> Text:
-    given = _text(name, value)
-    if (b" " in given) if isinstance(given, bytes) else (" " in given):
-        raise ArgumentError("Attribute (id) contains spaces!", code=E_NO_ERROR)
-    return given
-
-
-def _expire(name: str, value: object) -> int | None:
-    number: object = value
-    if isinstance(value, (str, bytes)):
-        given = value.decode("latin-1") if isinstance(value, bytes) else value
-        number = int(given) if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII) else None
-    elif isinstance(value, float) and value.is_integer():
-        number = int(value)
-    elif value is None:
-        return None
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise _unfit(name, value, "a whole number of seconds, 0 or more")
-    return number
-
-
-def _number(name: str, value: object, most: float, rule: str) -> Number:
-    number: object = value
-    if isinstance(value, (str, bytes)):
-        given = value.decode("latin-1") if isinstance(value, bytes) else value
-        if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII):
-            number = int(given)
-        elif re.fullmatch(
-            r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", given, re.ASCII
-        ) or given.strip().lower() in ("inf", "infinity", "+inf", "+infinity"):
-            number = float(given)
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, (int, float))
-        or math.isnan(number)
-        or not 0 <= number <= most
-    ):
-        raise _unfit(name, value, rule)
-    return number
-
-
-def _time(name: str, value: object) -> Number:
-    return _number(name, value, math.inf, "a number of seconds, 0 or more")
-
-
-def _progress(name: str, value: object) -> Number:
-    return _number(name, value, 1, "a number from 0 to 1")
-
-
-def _data(name: str, value: object) -> Any:
-    if not is_storable(value):
-        raise _unfit(name, value, "data that Perl knows")
-    return value
 
 
 class _Attribute(Generic[T]):
@@ -123,8 +52,10 @@ class _Attribute(Generic[T]):
 
     @overload
     def __get__(self, job: None, owner: type) -> _Attribute[T]: ...
+
     @overload
     def __get__(self, job: Job, owner: type) -> T: ...
+
     def __get__(self, job: Job | None, owner: type) -> T | _Attribute[T]:
         if job is None:
             return self
@@ -162,113 +93,14 @@ class _Data(_Attribute[Any]):
 
 
 def wrap(value: Any) -> Any:
-    """Give workload or result as Perl keeps it: always a reference."""
-    return value if is_reference(value) else ScalarRef(value)
+    """Give workload or result as Perl keeps it: always a reference, one more than we show."""
+    plain = isinstance(value, ScalarRef) or not is_reference(value)
+    return ScalarRef(value) if plain else value
 
 
 def unwrap(value: Any) -> Any:
     """Take off the one reference that `wrap` put on."""
     return value.value if type(value) is ScalarRef else value
-
-
-class MetaData(MutableMapping[Text, Any]):
-    """The metadata of a job: a mapping that knows what was changed.
-
-    It can also be called as in Perl: ``meta_data()`` gives the mapping,
-    ``meta_data(name)`` a value or None, ``meta_data(name, value)`` sets one,
-    and ``meta_data({...})`` replaces all.  As in Perl, ``meta_data(name,
-    None)`` reads; ``meta_data[name] = None`` stores None.
-
-    A name must not be one of a job's own attributes, nor start with two
-    underscores; else `ArgumentError` with code 0.
-    """
-
-    __slots__ = ("_job", "_values", "_images", "_modified")
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-        self._values: dict[Text, Any] = {}
-        self._images: dict[Text, bytes] = {}
-        self._modified: dict[Text, None] = {}
-
-    def __getitem__(self, name: Text) -> Any:
-        if (image := self._images.get(name)) is not None:
-            self._values[name] = thaw(image, strings=self._job._strings)
-            del self._images[name]
-        return self._values[name]
-
-    def __setitem__(self, name: Text, value: Any) -> None:
-        name = self._check(name)
-        self._put(name, value)
-        self._job._touch()
-
-    def __delitem__(self, name: Text) -> None:
-        del self._values[name]
-        self._images.pop(name, None)
-        self._modified[name] = None
-        self._job._touch()
-
-    def __iter__(self) -> Iterator[Text]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
-
-    def __repr__(self) -> str:
-        return f"MetaData({', '.join(map(repr, self._values))})"
-
-    def __call__(self, name: Text | Mapping[Text, Any] | None = None, value: Any = None) -> Any:
-        """Read or set as in Perl; see the class."""
-        if name is None:
-            return self
-        if isinstance(name, Mapping):
-            self.replace(name)
-            return None
-        if value is None:
-            return self.get(_name(name))
-        self[name] = value
-        return None
-
-    def replace(self, values: Mapping[Text, Any]) -> None:
-        """Put these values in the place of all; marks only their names, as in Perl."""
-        checked = {self._check(name): value for name, value in values.items()}
-        self._values.clear()
-        self._images.clear()
-        for name, value in checked.items():
-            self._put(name, value)
-
-    def _load(self, name: Text, image: bytes) -> None:
-        # As Perl reads it: these two are not thawed.
-        if image in (b"", b"0"):
-            self._values[name] = image.decode()
-        else:
-            self._values[name] = None
-            self._images[name] = image
-
-    def _put(self, name: Text, value: Any) -> None:
-        self._values[name] = value
-        self._images.pop(name, None)
-        self._modified[name] = None
-
-    def _check(self, name: object) -> Text:
-        given = _name(name)
-        if given in JOB_ATTRIBUTES or given[:2] in ("__", b"__"):
-            raise ArgumentError(
-                "The name of the metadata field is the same as a standard job field name: "
-                + repr(given),
-                code=E_NO_ERROR,
-            )
-        return given
-
-
-def _name(name: object) -> Text:
-    try:
-        return _text("meta_data", name)
-    except ArgumentError:
-        raise _unfit("meta_data", name, "named by text") from None
 
 
 @attrs.define(slots=True, init=False, repr=False, eq=False)
@@ -309,22 +141,22 @@ class Job:
     _meta: MetaData
     _strings: str
 
-    id = _Attribute(_id)
-    queue = _Attribute(_text_or_none)
-    job = _Attribute(_text_or_none)
-    expire = _Attribute(_expire)
-    status = _Status(_text, touches=True)
-    workload = _Data(_data, touches=True)
-    result = _Data(_data, touches=True)
-    progress = _Attribute(_progress, touches=True)
-    message = _Attribute(_text_or_none, touches=True)
-    created = _Attribute(_time)
-    updated = _Attribute(_time)
-    started = _Attribute(_time, touches=True)
-    completed = _Attribute(_time, touches=True)
-    failed = _Attribute(_time, touches=True)
+    id = _Attribute(id_of)
+    queue = _Attribute(text_or_none)
+    job = _Attribute(text_or_none)
+    expire = _Attribute(expire_of)
+    status = _Status(text_of, touches=True)
+    workload = _Data(data_of, touches=True)
+    result = _Data(data_of, touches=True)
+    progress = _Attribute(progress_of, touches=True)
+    message = _Attribute(text_or_none, touches=True)
+    created = _Attribute(time_of)
+    updated = _Attribute(time_of)
+    started = _Attribute(time_of, touches=True)
+    completed = _Attribute(time_of, touches=True)
+    failed = _Attribute(time_of, touches=True)
 
-    def __init__(self, source: Job | Mapping[Text, Any] | None = None, /, **values: Any) -> None:
+    def __init__(self, source: Job | Mapping[str, Any] | None = None, /, **values: Any) -> None:
         if isinstance(source, Job):
             values = {**source._as_values(), **values}
         elif isinstance(source, Mapping):
@@ -344,10 +176,10 @@ class Job:
         for name, value in values.items():
             if (check := _CHECKS.get(name)) is not None:
                 self._values[name] = check(name, value)
-        self._meta = MetaData(self)
+        self._meta = MetaData(self._strings, self._touch)
         if (meta := values.get("meta_data")) is not None:
             if not isinstance(meta, Mapping):
-                raise _unfit("meta_data", meta, "a mapping")
+                raise unfit("meta_data", meta, "a mapping")
             self._meta.replace(meta)
             self._meta._modified.clear()
         self._modified = set(JOB_ATTRIBUTES)
@@ -365,7 +197,7 @@ class Job:
     @meta_data.setter
     def meta_data(self, values: Mapping[Text, Any]) -> None:
         if not isinstance(values, Mapping):
-            raise _unfit("meta_data", values, "a mapping")
+            raise unfit("meta_data", values, "a mapping")
         self._meta.replace(values)
 
     @property
@@ -405,7 +237,7 @@ class Job:
         job._images = images
         job._modified = set()
         job._strings = strings
-        job._meta = MetaData(job)
+        job._meta = MetaData(strings, job._touch)
         for name, image in meta.items():
             job._meta._load(name, image)
         return job
@@ -445,10 +277,7 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     if isinstance(attribute, _Attribute)
 }
 
-FIELDS: tuple[str, ...] = tuple(_CHECKS)
-"""The 14 fields that every job's hash has, in sorted order."""
-
-JOB_ATTRIBUTES: tuple[str, ...] = tuple(sorted((*FIELDS, "meta_data")))
+JOB_ATTRIBUTES: tuple[str, ...] = tuple(sorted(RESERVED))
 
 _DEFAULTS: dict[str, Any] = {
     "completed": 0,

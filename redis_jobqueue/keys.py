@@ -105,11 +105,6 @@ class Keys:
         plain = b"".join(b"\\%c" % c if c in _GLOB else b"%c" % c for c in self.prefix)
         return plain + b"*"
 
-    @property
-    def queue_prefix(self) -> bytes:
-        """What the key of every queue starts with."""
-        return self.prefix + b"queue:"
-
     def job(self, job_id: bytes) -> bytes:
         """The hash of a job."""
         return self.namespace + b":" + job_id
@@ -117,3 +112,73 @@ class Keys:
     def queue(self, name: bytes) -> bytes:
         """The list of the waiting entries of a queue; the head is next."""
         return self.namespace + b":queue:" + name
+
+    # The keys below are ours: two segments or more, so that Perl does not see them.
+
+    def processing(self, queue: bytes, owner: bytes | None) -> bytes:
+        """The list of what an owner holds of a queue; without an owner the shared list."""
+        tail = b"" if owner is None else b":" + owner
+        return self.namespace + b":processing:" + queue + tail
+
+    def claims(self, owner: bytes) -> bytes:
+        """The hash of an owner's claims: token -> number, queue, entry; ``#`` counts them."""
+        return self.namespace + b":claims:" + owner
+
+    def stats(self, queue: bytes) -> bytes:
+        """The hash of a queue's counters."""
+        return self.namespace + b":stats:" + queue
+
+    @property
+    def heartbeat(self) -> bytes:
+        """The sorted set owner -> the moment its beat lapses, ms of the server's clock."""
+        return self.namespace + b":owners:heartbeat"
+
+    @property
+    def lists(self) -> bytes:
+        """The set of ``<queue>:<owner>`` of every processing list that may hold something."""
+        return self.namespace + b":owners:lists"
+
+    @property
+    def about(self) -> bytes:
+        """The hash owner -> what it says of itself, JSON."""
+        return self.namespace + b":owners:about"
+
+    @property
+    def reaper(self) -> bytes:
+        """The key whose lifetime limits how often orphans are looked for."""
+        return self.namespace + b":owners:reaper"
+
+    @property
+    def attempts(self) -> bytes:
+        """The hash id -> deliveries that failed."""
+        return self.namespace + b":attempts:jobs"
+
+    @property
+    def cancelled(self) -> bytes:
+        """The sorted set of held jobs that somebody asked to stop -> when, ms."""
+        return self.namespace + b":cancelled:jobs"
+
+    @property
+    def delayed(self) -> bytes:
+        """The sorted set id -> due, ms."""
+        return self.namespace + b":delayed:jobs"
+
+    @property
+    def retry(self) -> bytes:
+        """The sorted set id -> due, ms, of jobs that failed and come again."""
+        return self.namespace + b":retry:jobs"
+
+    @property
+    def dead(self) -> bytes:
+        """The sorted set id -> time of death, ms."""
+        return self.namespace + b":dead:jobs"
+
+    @property
+    def paused(self) -> bytes:
+        """The set of queues that claims skip."""
+        return self.namespace + b":paused:queues"
+
+    @property
+    def concurrency(self) -> bytes:
+        """The hash queue -> desired workers and when that was set."""
+        return self.namespace + b":concurrency:queues"

@@ -2,92 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
-import redis as redis_py
-
-from redis_jobqueue.address import Address, address_from_env, address_of, refused
-from redis_jobqueue.connection import Driver
-from redis_jobqueue.errors import (
-    E_NO_ERROR,
-    ERROR,
-    ArgumentError,
-    JobQueueError,
-    RedisError,
-)
-from redis_jobqueue.job import Job, Text
-from redis_jobqueue.keys import NAMESPACE, Keys, octets, text
+from redis_jobqueue.address import address_from_env, refused
+from redis_jobqueue.checks import Text
+from redis_jobqueue.errors import ArgumentError, JobQueueError
+from redis_jobqueue.handle import DEFAULT_TIMEOUT, MAX_DATASIZE, Handle, Name, reports
+from redis_jobqueue.job import Job
+from redis_jobqueue.keys import octets, text
 from redis_jobqueue.operations import jobs, survey
-from redis_jobqueue.operations.request import Command, Operation
-
-DEFAULT_TIMEOUT = 0
-MAX_DATASIZE = 512 * 1024 * 1024
-"""Bytes that a frozen workload, result or metadata field may have at most."""
-
-STRINGS = ("auto", "bytes", "utf-8", "latin-1")
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Name = Text | int | float
-_UNSET: Any = object()
+from redis_jobqueue.operations.request import Command
 
 
-def _reports(
-    method: Callable[Concatenate[JobQueue, P], T],
-) -> Callable[Concatenate[JobQueue, P], T]:
-    """Reset the error state before a call, and keep the code of what it raises."""
-
-    @functools.wraps(method)
-    def call(self: JobQueue, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self._state.code = E_NO_ERROR
-        try:
-            return method(self, *args, **kwargs)
-        except JobQueueError as error:
-            self._state.code = error.code
-            raise
-
-    return call
-
-
-def _seconds(value: Any, name: str, *, none: bool = False) -> Any:
-    if value is None and none:
-        return None
-    number = value
-    if isinstance(value, str):
-        try:
-            number = int(value) if value.strip().isdigit() else float(value)
-        except ValueError:
-            number = -1
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number:
-        raise refused(
-            f"Attribute ({name}) must be a number of seconds, 0 or more"
-            + (", or None" if none else "")
-        )
-    return number
-
-
-def _flag(value: Any, name: str) -> bool:
-    if value in (None, False, 0, "", "0"):
-        return False
-    if value in (True, 1, "1"):
-        return True
-    raise refused(f"Attribute ({name}) must be true or false")
-
-
-def _size(value: Any, name: str) -> int:
-    if isinstance(value, str) and value.strip().isdigit():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise refused(f"Attribute ({name}) must be a whole number of bytes, 0 or more")
-    return value
+NAMES = (list, tuple, set, frozenset)
+"""What may hold several names."""
 
 
 def _name(value: Any, what: str) -> bytes:
@@ -108,12 +43,12 @@ def _queue(queue: Any) -> bytes:
 def _filter(value: Any, what: str) -> set[bytes] | None:
     if value is None:
         return None
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, NAMES):
         return {_name(each, what) for each in value} or None
     return {_name(value, what)}
 
 
-class JobQueue:
+class JobQueue(Handle):
     """A job queue on a Redis server, shared with Perl's Redis::JobQueue.
 
     One object serves any number of threads and forked children.
@@ -142,55 +77,6 @@ class JobQueue:
         ArgumentError: code 0, as Perl leaves it.
         NetworkError, RedisError: the server cannot be reached, or refuses.
     """
-
-    def __init__(
-        self,
-        redis: Any = None,
-        *,
-        timeout: float = DEFAULT_TIMEOUT,
-        check_maxmemory: bool = True,
-        reconnect_on_error: bool = True,
-        connection_timeout: float | None = _UNSET,
-        operation_timeout: float | None = _UNSET,
-        max_datasize: int = MAX_DATASIZE,
-        strings: str = _UNSET,
-        namespace: Text = _UNSET,
-    ) -> None:
-        shared = redis if isinstance(redis, JobQueue) else None
-        if strings is _UNSET:
-            strings = shared._strings if shared else "auto"
-        if namespace is _UNSET:
-            namespace = shared._keys.namespace if shared else NAMESPACE
-        if strings not in STRINGS:
-            raise refused(f"strings must be one of {', '.join(STRINGS)}, not {strings!r}")
-        self._strings = strings
-        self._keys = Keys(namespace)
-        self._state = threading.local()
-        self.timeout = timeout
-        self.max_datasize = max_datasize
-        self._client = redis if isinstance(redis, redis_py.Redis) else None
-        self._owned = shared is None
-        if shared is not None:
-            self._driver = shared._driver
-            for name, value in (("connection_timeout", connection_timeout),
-                                ("operation_timeout", operation_timeout)):  # fmt: skip
-                if value is not _UNSET:
-                    setattr(self, name, value)
-        else:
-            address = redis if isinstance(redis, Address) else address_of(redis)
-            if connection_timeout is _UNSET:
-                connection_timeout = address.connection_timeout
-            if operation_timeout is _UNSET:
-                operation_timeout = address.operation_timeout
-            self._driver = Driver(
-                address,
-                reconnect_on_error=_flag(reconnect_on_error, "reconnect_on_error"),
-                connection_timeout=_seconds(connection_timeout, "connection_timeout", none=True),
-                operation_timeout=_seconds(operation_timeout, "operation_timeout", none=True),
-            )
-        self._driver.connect()
-        if check_maxmemory:
-            self._max_datasize = min(self._max_datasize, self._maxmemory() or MAX_DATASIZE)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **options: Any) -> JobQueue:
@@ -223,13 +109,6 @@ class JobQueue:
                     _default = cls.from_env()
         return _default
 
-    def __repr__(self) -> str:
-        address = self._driver.address
-        return (
-            f"JobQueue(server={self.server!r}, db={address.db}, "
-            f"namespace={text(self._keys.namespace)!r}, pool_size={address.pool_size})"
-        )
-
     def __enter__(self) -> JobQueue:
         return self
 
@@ -241,103 +120,9 @@ class JobQueue:
     ) -> None:
         self.quit()
 
-    # What takes no argument and only reports or sets.
-
-    @property
-    def last_errorcode(self) -> int:
-        """The ``E_*`` code of this thread's last call; 0 after a success."""
-        return getattr(self._state, "code", E_NO_ERROR)
-
-    @property
-    def last_error(self) -> str:
-        """What `last_errorcode` means, in Perl's words."""
-        return ERROR[self.last_errorcode]
-
-    @property
-    def server(self) -> str:
-        """``host:port``, or the path of the socket."""
-        return self._driver.address.server
-
-    @property
-    def host(self) -> str | None:
-        """The host; None for a socket, or where Sentinel finds it."""
-        return self._driver.address.host
-
-    @property
-    def port(self) -> int | None:
-        """The port; None as for `host`."""
-        return self._driver.address.port
-
-    @property
-    def pool_size(self) -> int | None:
-        """How many connections there may be, None for no limit."""
-        return self._driver.address.pool_size
-
-    @property
-    def pool_timeout(self) -> float:
-        """Seconds to wait for a free connection where there is a limit."""
-        return self._driver.address.pool_timeout
-
-    @property
-    def namespace(self) -> Text:
-        """The first segment of all keys."""
-        return text(self._keys.namespace)
-
-    @property
-    def timeout(self) -> float:
-        """Seconds that a blocking `get_next_job` waits; 0 without end."""
-        return self._timeout
-
-    @timeout.setter
-    def timeout(self, value: float) -> None:
-        self._timeout = _seconds(value, "timeout")
-
-    @property
-    def max_datasize(self) -> int:
-        """Bytes that a frozen workload, result or metadata field may have."""
-        return self._max_datasize
-
-    @max_datasize.setter
-    def max_datasize(self, value: int) -> None:
-        self._max_datasize = _size(value, "max_datasize")
-
-    @property
-    def reconnect_on_error(self) -> bool:
-        """Whether calls work again after one met a lost connection."""
-        return self._driver.reconnect_on_error
-
-    @reconnect_on_error.setter
-    def reconnect_on_error(self, value: bool) -> None:
-        self._driver.reconnect_on_error = _flag(value, "reconnect_on_error")
-
-    @property
-    def connection_timeout(self) -> float | None:
-        """Seconds to connect; None and 0 are no limit."""
-        return self._driver.connection_timeout
-
-    @connection_timeout.setter
-    def connection_timeout(self, value: float | None) -> None:
-        seconds = _seconds(value, "connection_timeout", none=True)
-        self._driver.set_timeouts(seconds, self._driver.operation_timeout)
-
-    @property
-    def operation_timeout(self) -> float | None:
-        """Seconds to read or write; None and 0 are no limit."""
-        return self._driver.operation_timeout
-
-    @operation_timeout.setter
-    def operation_timeout(self, value: float | None) -> None:
-        seconds = _seconds(value, "operation_timeout", none=True)
-        self._driver.set_timeouts(self._driver.connection_timeout, seconds)
-
-    @property
-    def redis(self) -> redis_py.Redis:
-        """A plain redis-py client: the one handed in, else one on this queue's connections."""
-        return self._client or redis_py.Redis(connection_pool=self._driver._pool_of_now())
-
     # The methods of Perl.
 
-    @_reports
+    @reports
     def add_job(self, job: Job | Mapping[str, Any] | None = None, *, LPUSH: Any = False) -> Job:
         """Store a job under a new id and put it into its queue.
 
@@ -372,7 +157,7 @@ class JobQueue:
             )
         )
 
-    @_reports
+    @reports
     def get_job_data(self, job: Job | Name | None = None, *names: Name) -> Any:
         """Read fields of a job from Redis.
 
@@ -394,7 +179,7 @@ class JobQueue:
         data = self._run(jobs.get_job_data(_id(job), wanted, self._keys, self._strings))
         return data[0] if isinstance(data, list) and len(data) == 1 else data
 
-    @_reports
+    @reports
     def get_job_meta_fields(self, job: Job | Name | None = None) -> list[Text]:
         """Name the metadata fields of a job, in no order; none if there is no job.
 
@@ -403,7 +188,7 @@ class JobQueue:
         """
         return self._run(jobs.get_job_meta_fields(_id(job), self._keys))
 
-    @_reports
+    @reports
     def load_job(self, job: Job | Name | None = None) -> Job | None:
         """Load a job by its id or a Job; None if there is none.
 
@@ -414,7 +199,7 @@ class JobQueue:
         """
         return self._run(jobs.load_job(_id(job), self._keys, self._strings))
 
-    @_reports
+    @reports
     def get_next_job(self, queue: Any = None, blocking: Any = False) -> Job | None:
         """Take the next job off a queue, at most once, as Perl does.
 
@@ -437,12 +222,12 @@ class JobQueue:
         """
         return self._next(queue, blocking, load=True)  # type: ignore[return-value]
 
-    @_reports
+    @reports
     def get_next_job_id(self, queue: Any = None, blocking: Any = False) -> Text | None:
         """Like `get_next_job`, but give the id and leave the time to live alone."""
         return self._next(queue, blocking, load=False)  # type: ignore[return-value]
 
-    @_reports
+    @reports
     def update_job(self, job: Job | None = None) -> int | None:
         """Write what was changed in a Job, and start its time to live anew.
 
@@ -462,7 +247,7 @@ class JobQueue:
             jobs.update_job(job, self._keys, now=time.time(), max_size=self._max_datasize)
         )
 
-    @_reports
+    @reports
     def delete_job(self, job: Job | Name | None = None) -> bool:
         """Delete a job and take it out of its queue; False if there was none.
 
@@ -473,8 +258,10 @@ class JobQueue:
         """
         return self._run(jobs.delete_job(_id(job), self._keys))
 
-    @_reports
-    def get_job_ids(self, *, queue: Any = None, status: Any = None, queued: Any = False) -> list[Text]:
+    @reports
+    def get_job_ids(
+        self, *, queue: Any = None, status: Any = None, queued: Any = False
+    ) -> list[Text]:
         """Give the ids of all jobs, or of those that fit, in no order.
 
         Args:
@@ -493,7 +280,7 @@ class JobQueue:
         )
         return [text(job_id) for job_id in ids]
 
-    @_reports
+    @reports
     def queue_status(self, queue: Job | Name | None = None) -> dict[str, int | float]:
         """Describe a queue, given by its name or a Job.
 
@@ -508,7 +295,7 @@ class JobQueue:
         """
         return self._run(survey.queue_status(_queue(queue), self._keys, now=time.time()))
 
-    @_reports
+    @reports
     def queue_length(self, queue: Job | Name | None = None) -> int:
         """Give how many jobs wait in a queue, given by its name or a Job.
 
@@ -517,7 +304,7 @@ class JobQueue:
         """
         return int(self._driver.send(Command((b"LLEN", self._keys.queue(_queue(queue))))))
 
-    @_reports
+    @reports
     def ping(self) -> bool:
         """Tell whether the server answers; never raises."""
         try:
@@ -525,7 +312,7 @@ class JobQueue:
         except JobQueueError:
             return False
 
-    @_reports
+    @reports
     def quit(self) -> None:
         """Close the connections that this queue opened; a later call connects again.
 
@@ -536,22 +323,17 @@ class JobQueue:
 
     close = quit
 
-    @_reports
+    @reports
     def clear(self) -> int:
         """Delete every key of the namespace, and nothing else; returns how many.  For tests."""
         return self._run(survey.clear(self._keys))
-
-    # Behind them.
-
-    def _run(self, operation: Operation[T]) -> T:
-        return self._driver.run(operation)
 
     def _next(self, queue: Any, blocking: Any, *, load: bool) -> Job | Text | None:
         if queue is None:
             return None
         if isinstance(queue, Mapping):
             raise refused("queue must be a name or a list of names")
-        names: Iterable[Any] = queue if isinstance(queue, (list, tuple, set, frozenset)) else [queue]
+        names: Iterable[Any] = queue if isinstance(queue, NAMES) else [queue]
         queues = [_name(name, "queue") for name in names]
         if not queues:
             return None
@@ -567,13 +349,6 @@ class JobQueue:
             )
         )
 
-    def _maxmemory(self) -> int:
-        try:
-            reply = self._driver.send(Command((b"CONFIG", b"GET", b"maxmemory")))
-        except RedisError as error:
-            raise RedisError(f"{error} (check_maxmemory=False does without)") from error
-        return int(reply[1]) if reply else 0
-
 
 def _new_id() -> str:
     return str(uuid.uuid4()).upper()
@@ -581,3 +356,5 @@ def _new_id() -> str:
 
 _default: JobQueue | None = None
 _default_lock = threading.Lock()
+
+__all__ = ["DEFAULT_TIMEOUT", "MAX_DATASIZE", "JobQueue"]

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from redis_jobqueue.errors import ArgumentError, DataTooLargeError
-from redis_jobqueue.job import FIELDS, Job, Text, wrap
+from redis_jobqueue.checks import Text
+from redis_jobqueue.job import Job, wrap
+from redis_jobqueue.metadata import FIELDS
 from redis_jobqueue.keys import octets, text
 from redis_jobqueue.storable import nfreeze
 
@@ -55,7 +57,7 @@ def freeze_field(name: Text, value: Any, max_size: int) -> bytes:
         else:
             image = nfreeze(wrap(value), name=name, max_size=max_size)
     else:
-        image = nfreeze(value, name=name, max_size=max_size)
+        image = nfreeze(value, name=name, max_size=max_size, none_as_empty=True)
     if len(image) > max_size:
         raise DataTooLargeError(f"Data is too large: {_shown(name)}")
     return image
@@ -150,16 +152,3 @@ def check_expire(value: int | None, now: float) -> int:
     if value * 1000 + int(now * 1000) >= 1 << 63:
         raise ArgumentError(f"Invalid argument (expire {value} is too large)")
     return value
-
-
-__all__ = [
-    "EMPTY_DATA",
-    "ENTRY_FIELD",
-    "check_expire",
-    "fields_of",
-    "freeze_field",
-    "job_of",
-    "metadata_of",
-    "plain",
-    "read_plain",
-]

@@ -5,10 +5,10 @@
 -- ARGV[1]         the entry: id, or id and the end of its time to live
 -- ARGV[2]         expire, seconds; 0 for no time to live
 -- ARGV[3]         the command that puts the entry in: RPUSH or LPUSH
--- ARGV[4...]      field, value, ...: what differs from the defaults below
+-- ARGV[4...]      field, value, ...
 -- Returns 1, or 0 if a key of this name is there already (nothing is changed).
 
-local EMPTY = '\005\011\004\010\000' -- a reference to the empty string, frozen
+-- include: new_job
 
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 local kind = redis.call('TYPE', KEYS[2]).ok
@@ -17,13 +17,7 @@ if kind ~= 'list' and kind ~= 'none' then
 end
 
 -- The first write is the one that a full server refuses, so nothing is left half done.
-redis.call('HMSET', KEYS[1],
-    'completed', '0', 'expire', ARGV[2], 'failed', '0', 'job', '', 'message', '',
-    'progress', '0', 'result', EMPTY, 'started', '0', 'status', '__created__',
-    'workload', EMPTY, '__id_in_queue__', ARGV[1])
-for first = 4, #ARGV, 1000 do
-    redis.call('HMSET', KEYS[1], unpack(ARGV, first, math.min(first + 999, #ARGV)))
-end
+new_job(KEYS[1], ARGV[1], ARGV[2], 4, #ARGV)
 if ARGV[2] ~= '0' then redis.call('EXPIRE', KEYS[1], ARGV[2]) end
 redis.call(ARGV[3], KEYS[2], ARGV[1])
 return 1

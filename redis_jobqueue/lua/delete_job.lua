@@ -1,16 +1,36 @@
--- Delete a job, and take its entry out of its queue.
+-- Delete a job, and take its entry off wherever it is.
 --
 -- KEYS[1] hash    the job
--- ARGV[1]         the prefix of the keys of queues
+-- KEYS[2] set     owners:lists
+-- KEYS[3] hash    attempts:jobs
+-- KEYS[4...6]     delayed:jobs, retry:jobs, dead:jobs, each a zset
+-- ARGV[1]         the prefix of the keys of jobs
+-- ARGV[2]         the id
 -- Returns 1, or 0 if there is no such job.
 --
--- The key of the queue is built here: only the job's hash tells its name.
+-- The claim of a job that is held stays: its finishing call takes it off and
+-- learns that the job is gone.
 
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local there = redis.call('EXISTS', KEYS[1])
+local function is(key, kind) return redis.call('TYPE', key).ok == kind end
+
+for i = 4, 6 do
+    if is(KEYS[i], 'zset') then redis.call('ZREM', KEYS[i], ARGV[2]) end
+end
+if is(KEYS[3], 'hash') then redis.call('HDEL', KEYS[3], ARGV[2]) end
+if there == 0 then return 0 end
 local queue, entry = unpack(redis.call('HMGET', KEYS[1], 'queue', '__id_in_queue__'))
 if queue and entry then
-    local list = ARGV[1] .. queue
-    if redis.call('TYPE', list).ok == 'list' then redis.call('LREM', list, 0, entry) end
+    local list = ARGV[1] .. 'queue:' .. queue
+    if is(list, 'list') then redis.call('LREM', list, 0, entry) end
+    if is(KEYS[2], 'set') then
+        for _, member in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+            if string.match(member, '^(.*):[^:]*$') == queue then
+                local mine = ARGV[1] .. 'processing:' .. member
+                if is(mine, 'list') then redis.call('LREM', mine, 0, entry) end
+            end
+        end
+    end
 end
 redis.call('DEL', KEYS[1])
 return 1

@@ -14,8 +14,10 @@ from redis_jobqueue.errors import (
     RedisError,
     StorableError,
 )
-from redis_jobqueue.job import FIELDS, Job, Text, elapsed, unwrap
+from redis_jobqueue.checks import Text
+from redis_jobqueue.job import Job, elapsed, unwrap
 from redis_jobqueue.keys import Entry, Keys, octets, text
+from redis_jobqueue.metadata import FIELDS
 from redis_jobqueue.operations.request import Command, Operation, Script, Wait
 from redis_jobqueue.record import (
     EMPTY_DATA,
@@ -123,7 +125,8 @@ def update_job(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[
 
 def delete_job(job_id: bytes, keys: Keys) -> Operation[bool]:
     """Delete a job and its entry; returns whether there was one."""
-    done = yield Script("delete_job", (keys.job(job_id),), (keys.queue_prefix,), job_id)
+    parked = (keys.lists, keys.attempts, keys.delayed, keys.retry, keys.dead)
+    done = yield Script("delete_job", (keys.job(job_id), *parked), (keys.prefix, job_id), job_id)
     return bool(done)
 
 

@@ -1,0 +1,97 @@
+"""What a job's attributes may hold, and what a given value becomes.
+
+Each check takes the name of the attribute and the value, and gives what is
+stored.  The rules are those of Perl's type constraints; a value that does not
+fit raises `ArgumentError` with code 0, which is what Perl leaves.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+from redis_jobqueue.storable import is_storable
+
+Text = str | bytes
+Number = int | float
+
+
+def unfit(name: str, value: object, rule: str) -> ArgumentError:
+    # A value can be long or secret: show its type, and the value of a number only.
+    shown = f" {value!r}" if isinstance(value, (int, float)) else ""
+    return ArgumentError(
+        f"Attribute ({name}) must be {rule}, not {type(value).__name__}{shown}", code=E_NO_ERROR
+    )
+
+
+def text_of(name: str, value: object) -> Text:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode() if value.isascii() else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    raise unfit(name, value, "text")
+
+
+def text_or_none(name: str, value: object) -> Text | None:
+    return None if value is None else text_of(name, value)
+
+
+def id_of(name: str, value: object) -> Text:
+    given = text_of(name, value)
+    if (b" " in given) if isinstance(given, bytes) else (" " in given):
+        raise ArgumentError("Attribute (id) contains spaces!", code=E_NO_ERROR)
+    return given
+
+
+def expire_of(name: str, value: object) -> int | None:
+    number: object = value
+    if isinstance(value, (str, bytes)):
+        given = value.decode("latin-1") if isinstance(value, bytes) else value
+        number = int(given) if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII) else None
+    elif isinstance(value, float) and value.is_integer():
+        number = int(value)
+    elif value is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise unfit(name, value, "a whole number of seconds, 0 or more")
+    return number
+
+
+def number_of(name: str, value: object, most: float, rule: str) -> Number:
+    number: object = value
+    if isinstance(value, (str, bytes)):
+        given = value.decode("latin-1") if isinstance(value, bytes) else value
+        if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII):
+            number = int(given)
+        elif re.fullmatch(
+            r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", given, re.ASCII
+        ) or given.strip().lower() in ("inf", "infinity", "+inf", "+infinity"):
+            number = float(given)
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, (int, float))
+        or math.isnan(number)
+        or not 0 <= number <= most
+    ):
+        raise unfit(name, value, rule)
+    return number
+
+
+def time_of(name: str, value: object) -> Number:
+    return number_of(name, value, math.inf, "a number of seconds, 0 or more")
+
+
+def progress_of(name: str, value: object) -> Number:
+    return number_of(name, value, 1, "a number from 0 to 1")
+
+
+def data_of(name: str, value: object) -> Any:
+    if not is_storable(value):
+        raise unfit(name, value, "data that Perl knows")
+    return value

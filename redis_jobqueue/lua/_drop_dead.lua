@@ -1,0 +1,40 @@
+-- drop_dead(): put back what the owner's process does not hold any more.
+--
+-- A token is dead if it is not above the highest that the request names and not
+-- among the living it names.  The oldest claim ends up at the head.
+
+local SLICE = 100 -- claims that one call puts back
+
+local function drop_dead(claims, prefix, owner, highest, living)
+    local dead, alive = {}, {}
+    local fields = redis.call('HGETALL', claims)
+    for i = 1, #fields, 2 do
+        local token = string.match(fields[i], '^(%d+)')
+        local claim = token and read_claim(fields[i + 1])
+        if claim then
+            claim.token, claim.field = token, fields[i]
+            if tonumber(token) <= highest and not living[token] then
+                dead[#dead + 1] = claim
+            else
+                alive[#alive + 1] = claim
+            end
+        end
+    end
+    table.sort(dead, function(a, b) return tonumber(a.number) > tonumber(b.number) end)
+    local back = 0
+    for i, claim in ipairs(dead) do
+        if i > SLICE then break end
+        local list, mine = prefix .. 'queue:' .. claim.queue,
+            prefix .. 'processing:' .. claim.queue .. ':' .. owner
+        if is(list, 'list') and is(mine, 'list') then
+            local taken = redis.call('LREM', mine, 1, claim.entry)
+            local job = prefix .. claim.id
+            if taken == 1 and redis.call('TYPE', job).ok == 'hash' then
+                put_back(job, claim.queue, list, claim.entry, 'LPUSH')
+                back = back + 1
+            end
+            redis.call('HDEL', claims, claim.field)
+        end
+    end
+    return back, alive, #dead > SLICE
+end

@@ -1,0 +1,37 @@
+-- Entries of a queue, and the time to live that goes with them.
+
+local WRONG = 'WRONGTYPE Operation against a key holding the wrong kind of value'
+
+local function id_of(entry) return string.match(entry, '^[^ ]*') end
+
+-- Whether an entry can belong to a job at all.
+local function good_id(id) return id ~= '' and id ~= '0' and not string.find(id, ':', 1, true) end
+
+-- Whether the entry says that its job's time to live is over.
+local function run_out(entry)
+    local epoch = string.match(entry, '^[^ ]* (%d+)$')
+    return epoch and tonumber(epoch) <= math.floor(now_ms / 1000)
+end
+
+local function is(key, kind)
+    local found = redis.call('TYPE', key).ok
+    return found == kind or found == 'none'
+end
+
+-- A job's expire if EXPIRE will take it, in seconds; nil for none.
+local function expire_of(job)
+    local expire = redis.call('HGET', job, 'expire')
+    return expire and #expire < 13 and string.match(expire, '^[1-9]%d*$')
+end
+
+local function start_time_to_live(job, expire)
+    if expire then redis.call('EXPIRE', job, expire) else redis.call('PERSIST', job) end
+end
+
+-- Make a job that was held wait again, under the very entry that it had.
+local function put_back(job, queue, list, entry, command)
+    redis.call('HSET', job, 'queue', queue, '__id_in_queue__', entry,
+        'status', '__created__', 'updated', stamp, 'started', '0')
+    start_time_to_live(job, expire_of(job))
+    redis.call(command, list, entry)
+end

@@ -1,0 +1,94 @@
+-- finish(): end one claim.  One job is a table of its keys and arguments:
+-- job, processing, list, counters (keys), token, number, id, pairs.
+--
+-- Returns 1 done, 2 a retry that was one too many and became a burial, 0 no
+-- such claim (nothing is changed), -1 the job is gone (its entry is taken off).
+
+local function same_as_before(verb, one)
+    if verb == 'retry' or verb == 'requeue' or verb == 'release' then return true end
+    if redis.call('TYPE', one.job).ok ~= 'hash' then return true end
+    for i = 1, #one.pairs, 2 do
+        local field = one.pairs[i]
+        if field == 'status' or field == (verb == 'complete' and 'result' or 'message') then
+            if redis.call('HGET', one.job, field) ~= one.pairs[i + 1] then return false end
+        end
+    end
+    return true
+end
+
+local function finish(verb, again, at, one)
+    local claim = held(at.claims, one.token, one.number, one.id)
+    if not claim then
+        return again and same_as_before(verb, one) and 1 or 0
+    end
+    local there = redis.call('TYPE', one.job).ok == 'hash'
+    if not (is(one.processing, 'list') and is(one.list, 'list')) then return redis.error_reply(WRONG) end
+
+    local done = 1
+    if verb == 'retry' and at.limit > 0
+        and tonumber(redis.call('HGET', at.attempts, one.id) or 0) + 1 >= at.limit then
+        verb, done = 'bury', 2
+    end
+    redis.call('HDEL', at.claims, one.token)
+    redis.call('LREM', one.processing, 1, claim.entry)
+    redis.call('ZREM', at.cancelled, one.id)
+    if not there then
+        redis.call('HDEL', at.attempts, one.id)
+        return -1
+    end
+    for first = 1, #one.pairs, 1000 do
+        redis.call('HSET', one.job, unpack(one.pairs, first, math.min(first + 999, #one.pairs)))
+    end
+    local counter
+    if verb == 'complete' then
+        redis.call('HSET', one.job, 'status', '__completed__', 'completed', stamp, 'updated', stamp)
+        redis.call('HDEL', at.attempts, one.id)
+        start_time_to_live(one.job, expire_of(one.job))
+        counter = 'completed'
+    elseif verb == 'fail' or verb == 'bury' then
+        redis.call('HSET', one.job, 'status', '__failed__', 'failed', stamp, 'updated', stamp)
+        redis.call('HDEL', at.attempts, one.id)
+        if verb == 'fail' then
+            start_time_to_live(one.job, expire_of(one.job))
+            counter = 'failed'
+        else
+            redis.call('PERSIST', one.job)
+            redis.call('ZADD', at.dead, whole(now_ms), one.id)
+            counter = 'dead'
+        end
+    elseif verb == 'retry' then
+        redis.call('HINCRBY', at.attempts, one.id, 1)
+        redis.call('HSET', one.job, 'queue', claim.queue, '__id_in_queue__', claim.entry,
+            'status', '__created__', 'updated', stamp, 'started', '0')
+        redis.call('PERSIST', one.job)
+        redis.call('ZADD', at.retry, whole(now_ms + at.delay), one.id)
+        counter = 'retried'
+    else
+        put_back(one.job, claim.queue, one.list, claim.entry,
+            verb == 'requeue' and 'RPUSH' or 'LPUSH')
+    end
+    if counter then redis.call('HINCRBY', one.counters, counter, 1) end
+    return done
+end
+
+-- Whether the keys that every job shares are of the types that they must be.
+local function sets_fit(at)
+    return is(at.claims, 'hash') and is(at.attempts, 'hash') and is(at.cancelled, 'zset')
+        and is(at.retry, 'zset') and is(at.dead, 'zset')
+end
+
+-- finish() for each job that KEYS from `first` and ARGV from `place` describe.
+local function finish_all(verb, again, at, first, place)
+    if not sets_fit(at) then return redis.error_reply(WRONG) end
+    local done = {}
+    while place <= #ARGV do
+        local count = tonumber(ARGV[place + 3])
+        local one = {job = KEYS[first], processing = KEYS[first + 1], list = KEYS[first + 2],
+            counters = KEYS[first + 3], token = ARGV[place], number = ARGV[place + 1],
+            id = ARGV[place + 2], pairs = {}}
+        for i = 1, count do one.pairs[i] = ARGV[place + 3 + i] end
+        done[#done + 1] = finish(verb, again, at, one)
+        place, first = place + 4 + count, first + 4
+    end
+    return done
+end

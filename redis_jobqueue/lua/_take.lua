@@ -1,0 +1,95 @@
+-- take(): claim up to `count` jobs.  The caller has seen that the owner's beat is good.
+--
+-- at.heartbeat, at.claims, at.lists, at.attempts, at.paused are keys; at.first is
+-- the place in KEYS from which each queue has three: its list, the owner's
+-- processing list of it, its counters.  names[i] is the name of the i-th queue.
+
+local LONGEST = 500 -- entries that one call skips
+
+local function claimed(at, field)
+    local claim = read_claim(redis.call('HGET', at.claims, field))
+    local job = at.prefix .. claim.id
+    local values = redis.call('TYPE', job).ok == 'hash' and redis.call('HGETALL', job) or {}
+    return {field, claim.number, claim.queue, claim.entry,
+        redis.call('HGET', at.attempts, claim.id) or '0', values}
+end
+
+local function take(at, owner, token, count, mark, names)
+    local found, dangling, bad = {}, {}, {}
+    -- An answer that was lost: the same token is given the same jobs, and no more.
+    if redis.call('HEXISTS', at.claims, token) == 1 then
+        return {claimed(at, token)}, dangling, bad, 0
+    end
+    if redis.call('HEXISTS', at.claims, token .. '.1') == 1 then
+        local i = 1
+        while redis.call('HEXISTS', at.claims, token .. '.' .. i) == 1 do
+            found[i] = claimed(at, token .. '.' .. i)
+            i = i + 1
+        end
+        return found, dangling, bad, 0
+    end
+    local looked, more = 0, 0
+    for i, name in ipairs(names) do
+        local list, mine, counters = KEYS[at.first + 3 * i - 3], KEYS[at.first + 3 * i - 2],
+            KEYS[at.first + 3 * i - 1]
+        local open = redis.call('SISMEMBER', at.paused, name) == 0
+        while open and #found < count do
+            local entry = redis.call('LINDEX', list, 0)
+            if not entry then break end
+            looked = looked + 1
+            if looked > LONGEST then more = 1; break end
+            local id = id_of(entry)
+            local job = at.prefix .. id
+            local kind = redis.call('TYPE', job).ok
+            redis.call('LPOP', list) -- frees, so a full server lets what follows pass
+            if not good_id(id) or (kind ~= 'hash' and kind ~= 'none') then
+                bad[#bad + 1] = entry
+            elseif kind == 'none' then
+                if not run_out(entry) then dangling[#dangling + 1] = entry end
+            else
+                local field = count == 1 and token or token .. '.' .. (#found + 1)
+                redis.call('SADD', at.lists, name .. ':' .. owner)
+                redis.call('LPUSH', mine, entry)
+                local claim = {number = whole(redis.call('HINCRBY', at.claims, '#', 1)),
+                    saves = 0, begun = '0', queue = name, entry = entry}
+                redis.call('HSET', at.claims, field, write_claim(claim))
+                redis.call('PERSIST', job)
+                if mark == '1' then
+                    local status = redis.call('HGET', job, 'status')
+                    if not status or status == '' or status == '__created__'
+                        or status == '__working__' or status == '__failed__' then
+                        redis.call('HSET', job, 'status', '__working__')
+                    end
+                    redis.call('HSET', job, 'started', stamp, 'updated', stamp)
+                end
+                redis.call('HINCRBY', counters, 'claimed', 1)
+                found[#found + 1] = claimed(at, field)
+            end
+        end
+        if #found >= count or more == 1 then break end
+    end
+    return found, dangling, bad, more
+end
+
+-- Whether every key that take() writes is of the type that it must be.
+local function fit(at, names)
+    if not (is(at.claims, 'hash') and is(at.lists, 'set') and is(at.attempts, 'hash')
+        and is(at.paused, 'set')) then
+        return false
+    end
+    for i = 1, #names do
+        local first = at.first + 3 * i - 3
+        if not (is(KEYS[first], 'list') and is(KEYS[first + 1], 'list')
+            and is(KEYS[first + 2], 'hash')) then
+            return false
+        end
+    end
+    return true
+end
+
+-- good: the owner may claim; lapsed: its beat is too old; fenced: it has none.
+local function standing(heartbeat, owner)
+    local score = redis.call('ZSCORE', heartbeat, owner)
+    if not score then return 'fenced' end
+    return tonumber(score) > now_ms and 'good' or 'lapsed'
+end

@@ -1,0 +1,25 @@
+-- End claims, all in the same way: complete, fail, retry, bury, requeue or release.
+--
+-- KEYS[1] hash    claims:<owner>
+-- KEYS[2] hash    attempts:jobs
+-- KEYS[3] zset    cancelled:jobs
+-- KEYS[4] zset    retry:jobs
+-- KEYS[5] zset    dead:jobs
+-- KEYS[6...]      for each job: its hash, processing:<queue>:<owner>, the queue's list,
+--                 stats:<queue>
+-- ARGV[1]         the verb
+-- ARGV[2]         1 if this repeats a request whose answer was lost
+-- ARGV[3]         delay of a retry, ms
+-- ARGV[4]         attempts at which a retry becomes a burial, 0 for none
+-- ARGV[5...]      for each job: token, number, id, count, then as many arguments:
+--                 field, value, ...
+-- Returns for each job 1 done, 2 buried instead of retried, 0 no such claim (nothing changed), -1 the job is gone.
+
+-- include: time
+-- include: entry
+-- include: claim_field
+-- include: finish
+
+local at = {claims = KEYS[1], attempts = KEYS[2], cancelled = KEYS[3], retry = KEYS[4],
+    dead = KEYS[5], delay = tonumber(ARGV[3]), limit = tonumber(ARGV[4])}
+return finish_all(ARGV[1], ARGV[2] == '1', at, 6, 5)
