@@ -105,7 +105,7 @@ class _Writer:
         return _plain(value)
 
     def _shared(self, value: Any, of: str) -> Form:
-        if self._met[id(value)] < 2:
+        if self._met[id(value)] < 2 or value == ():  # Python has only one empty tuple
             return self._inside(value)
         if id(value) in self._ids:
             return {"t": "backref", "id": self._ids[id(value)]}
