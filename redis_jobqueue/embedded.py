@@ -71,7 +71,7 @@ class EmbeddedServer:
         folder: where its data and its log (``redis.log``) are.
         keep: whether the data stays when the last holder has gone.
         socket_path: where redis-py connects to.
-        pid: the server's process.
+        pid: the server's process, as it was when we joined.
         guardian_pid: the process that watches over it.
     """
 
@@ -107,8 +107,8 @@ class EmbeddedServer:
         Raises:
             NetworkError: it cannot be done; the text says why.
         """
-        if not self._registered():
-            with _mutex:
+        with _mutex:
+            if not self._registered():
                 self._join()
 
     def close(self) -> None:
@@ -116,14 +116,18 @@ class EmbeddedServer:
         if self._link is not None:
             with contextlib.suppress(NetworkError):
                 self.renew()  # a guardian that is no more cannot stop the server
-            self._link.close()
-            self._link = None
+            self._hold(None)
 
     def __enter__(self) -> EmbeddedServer:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
+
+    def _hold(self, link: socket.socket | None) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._link = link
 
     def _registered(self) -> bool:
         try:
@@ -148,6 +152,7 @@ class EmbeddedServer:
             log = guardian.tail(os.path.join(self.folder, guardian.LOG), start)
             word = {"error": log or "its guardian ended without a word"}
         if "error" in word:
+            self._hold(None)
             raise NetworkError(f"no embedded server in {self.folder}: {word['error']}")
         self.pid, self.guardian_pid = word["pid"], word["guardian"]
         self.socket_path = word["socket"]
@@ -179,9 +184,7 @@ class EmbeddedServer:
             link.close()
             raise
         link.setblocking(False)
-        if self._link is not None:
-            self._link.close()
-        self._link = link
+        self._hold(link)
         return word
 
     def _start_guardian(self, sockets: str) -> int:

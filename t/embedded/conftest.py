@@ -14,12 +14,12 @@ from redis_jobqueue import embedded
 
 @pytest.fixture
 def program(server_version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Put the program of one version in front on PATH."""
+    """Leave nothing on PATH but the server program of one version."""
     folder = tmp_path / "bin"
     folder.mkdir()
     name = "valkey-server" if server_version.startswith("valkey") else "redis-server"
     (folder / name).symlink_to(find_servers()[server_version])
-    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin" if name != "valkey-server" else folder)
+    monkeypatch.setenv("PATH", str(folder))
     return server_version
 
 

@@ -77,7 +77,8 @@ def test_started_program_is_no_user(url: str) -> None:
         "import subprocess, sys\n"
         "from redis_jobqueue import embedded\n"
         "server = embedded.start(sys.argv[1])\n"
-        "other = subprocess.Popen(['sleep', '600'], close_fds=False)\n"
+        "wait = 'import time; time.sleep(600)'\n"
+        "other = subprocess.Popen([sys.executable, '-c', wait], close_fds=False)\n"
         "print(server.pid, other.pid)"
     )
     with subprocess.Popen(

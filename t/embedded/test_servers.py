@@ -100,7 +100,9 @@ def test_killed_server_comes_back_with_its_data(url: str) -> None:
         eventually(lambda: gone(server.pid), "the end of the server")
         client.connection_pool.disconnect()
         assert "value" == eventually(lambda: ask(client), "the new server")
-        assert server.url == embedded.start(url).url
+        with embedded.start(url) as later:
+            assert server.url == later.url
+            assert server.pid != later.pid
 
 
 def ask(client: redis.Redis) -> object:

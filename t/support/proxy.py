@@ -59,10 +59,12 @@ class _Link:
     client: socket.socket
     server: socket.socket
     silent: bool = False
+    was_reset: bool = False
     losing: Fault | None = None
 
     def reset(self) -> None:
         """End the client's side with a reset; the server is left to finish what it has."""
+        self.was_reset = True
         try:
             self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.client.shutdown(socket.SHUT_RD)  # wakes the thread that reads
@@ -266,5 +268,5 @@ class Proxy:
                     link.client.sendall(data)
         except OSError:
             pass  # one side is gone
-        if not link.silent:
+        if not (link.silent or link.was_reset):  # a farewell would come before the reset
             link.end(link.client)
