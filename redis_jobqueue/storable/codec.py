@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import StorableError
+from . import fast
 from . import hints as hint
 from . import opcodes as op
 from .opcodes import NATIVE, NETWORK, Layout
-from .reader import Octets, read_image
+from .reader import READ, Reader
+from .reading import Learned, Octets
 from .types import Blessed, Code, Hook, Regexp, ScalarRef, Tied, WeakRef
 from .writer import Writer, written_as
 
@@ -58,17 +60,42 @@ def thaw(image: bytes, strings: str = "auto") -> Any:
     """
     if strings not in STRINGS:
         raise ValueError(f"strings must be one of {', '.join(STRINGS)}, not {strings!r:.50}")
-    octets = STRINGS[strings]
+    if not isinstance(image, (bytes, bytearray, memoryview)):
+        raise TypeError(f"an image is bytes, not {type(image).__name__}")
     data = bytes(image)
-    start, layout, old = _header(data)
-    value, end = read_image(data, start, layout, octets, old, {})
+    everyday = fast.read(data) if strings == "auto" else None
+    if everyday is not None:
+        value, end = everyday
+    else:
+        value, end = _read(data, STRINGS[strings], {})
     known = hint.parse(data, end) if data.startswith(hint.MAGIC, end) else None
     if known:
         try:
-            return read_image(data, start, layout, octets, old, known)[0]
+            if everyday is not None:
+                return fast.apply(value, known)
+            return _read(data, STRINGS[strings], known)[0]
         except hint.Unfit:
             pass
     return value
+
+
+def _read(data: bytes, octets: Octets, hints: hint.Hints) -> tuple[Any, int]:
+    """Return the value of any image, and where it ends.
+
+    Raises:
+        StorableError: the image is broken, or deeper than `MAX_DEPTH`.
+        Unfit: a hint does not fit.
+    """
+    start, layout, old = _header(data)
+    learned = Learned()
+    while True:
+        known = learned.size()
+        reader = Reader(data, start, layout, octets, old, dict(hints), learned)
+        value = reader.read(READ)
+        if learned.size() == known:
+            if reader.hints:
+                raise hint.Unfit
+            return reader.finish(value), reader.pos
 
 
 def _header(data: bytes) -> tuple[int, Layout, bool]:
@@ -153,14 +180,13 @@ def _freeze(
     max_size: int | None,
     none_as_empty: bool,
 ) -> bytes:
-    writer = Writer(layout, name)
     if value is None and none_as_empty:
-        image = writer.write("")
-        writer.hints[0] = hint.NONE, b""
+        image, known = _write("", layout, name)[0], {0: (hint.NONE, b"")}
     else:
-        image = writer.write(value)
-    if hints and writer.hints:
-        trailer = hint.trailer(image, writer.hints)
+        everyday = fast.write(value) if layout.network else None
+        image, known = everyday or _write(value, layout, name)
+    if hints and known:
+        trailer = hint.trailer(image, known)
         if max_size is None or len(image) + len(trailer) <= max_size:
             return image + trailer
     return image
@@ -179,3 +205,15 @@ def is_reference(value: Any) -> bool:
 
 
 _REFERENCES = (list, tuple, dict, ScalarRef, Blessed, Hook, Regexp, Code, WeakRef)
+
+
+def _write(value: Any, layout: Layout, name: str | bytes) -> tuple[bytes, hint.Hints]:
+    """Return the image of a value, and what Python knows more.
+
+    Raises:
+        StorableError: the value cannot be frozen; the message names the path.
+    """
+    writer = Writer(layout, name)
+    if type(value) is ScalarRef and value.value is value:
+        writer.numbers[id(value)] = 0  # a scalar that refers to itself is the root
+    return writer.write(writer.slot, value), writer.hints

@@ -2,8 +2,8 @@
 
 Strategy: one method for each tag, found in the table `READ`.  A tag with nothing
 inside returns its value; one with something inside is a generator that is sent
-each value as it is read.  The loop in `Reader.read` keeps them on a list of its
-own, so that the depth of an image never meets the depth of Python's stack.
+each value as it is read.  The loop in `reading` keeps them on a list of its own, so
+that the depth of an image never meets the depth of Python's stack.
 
 A list or hash is made, and numbered, before what is in it is read: that is how
 Perl numbers things, and how a cycle finds its start.  What can only be known
@@ -16,17 +16,13 @@ the bytes that are left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from types import GeneratorType
+from collections.abc import Callable
 from typing import Any
 
-import attrs
-
-from ..errors import StorableError
 from . import opcodes as op
-from .hints import APPLY, KEY_KINDS, TUPLE, Hints, Unfit
-from .limits import MAX_DEPTH
-from .opcodes import BE32, BE32_SIGNED, Layout
+from .hints import TUPLE, Unfit
+from .opcodes import BE32_SIGNED
+from .reading import CELL, Reading, Steps
 from .types import (
     Blessed,
     Code,
@@ -34,267 +30,17 @@ from .types import (
     PerlHash,
     PerlList,
     Regexp,
-    ScalarRef,
     Tied,
     VString,
     WeakRef,
     text,
 )
-from .weak import drop_dead
-
-Octets = Callable[[bytes], Any]
-Steps = Generator[None, Any, Any]
-
-CELL = object()  # the entry of a scalar in `Reader.things`
 
 
-@attrs.define
-class Learned:
-    """What one pass over an image leaves to the next.
-
-    Attributes:
-        cells: numbers of the scalars that something else refers to.
-        special: numbers of the lists and hashes that must be a `PerlList` or
-            a `PerlHash`.
-        classes: number -> class name, in images of before 0.7, which say it last.
-    """
-
-    cells: set[int] = attrs.field(factory=set)
-    special: set[int] = attrs.field(factory=set)
-    classes: dict[int, str] = attrs.field(factory=dict)
-
-    def size(self) -> int:
-        """Return how much is known."""
-        return len(self.cells) + len(self.special) + len(self.classes)
-
-
-def read_image(
-    data: bytes, start: int, layout: Layout, octets: Octets, old: bool, hints: Hints
-) -> tuple[Any, int]:
-    """Return the value of the image whose first tag is at ``start``, and where it ends.
-
-    Raises:
-        StorableError: the image is broken, or deeper than `MAX_DEPTH`.
-        Unfit: a hint does not fit.
-    """
-    learned = Learned()
-    while True:
-        known = learned.size()
-        reader = Reader(data, start, layout, octets, old, dict(hints), learned)
-        value = reader.read()
-        if learned.size() == known:
-            if reader.hints:
-                raise Unfit
-            return reader.finish(value), reader.pos
-
-
-class Reader:
-    """One pass over one image.
-
-    Attributes:
-        pos: the next byte.
-        things: what each number stands for: a list, dict or object, or `CELL`.
-        cell: the number of the node just read if it is a scalar, else None.
-        node: how many nodes were met, as the hints count them.
-        pending: the object that waits for the thing that is blessed.
-        shared: number -> the `ScalarRef` of a scalar that is shared.
-        slots: places in lists and dicts that hold a shared scalar.
-    """
-
-    def __init__(
-        self,
-        data: bytes,
-        start: int,
-        layout: Layout,
-        octets: Octets,
-        old: bool,
-        hints: Hints,
-        learned: Learned,
-    ) -> None:
-        self.data = data
-        self.pos = start
-        self.layout = layout
-        self.octets = octets
-        self.old = old
-        self.hints = hints
-        self.learned = learned
-        self.tag = -1
-        self.things: list[Any] = []
-        self.cell: int | None = None
-        self.node = 0
-        self.pending: Blessed | None = None
-        self.class_names: list[str] = []
-        self.shared = {number: ScalarRef(None) for number in learned.cells}
-        self.slots: list[tuple[Any, Any, ScalarRef]] = []
-        self.open_tuples: set[int] = set()
-        self.weak = False
-
-    # -- the loop --
-
-    def read(self) -> Any:
-        """Read one node and all that is in it."""
-        stack: list[tuple[Steps, int, int]] = []  # steps, levels, number
-        depth = 0
-        while True:
-            tag = self.tag = self.byte()
-            number = len(self.things)
-            value = READ.get(tag, Reader.read_unknown)(self)
-            if isinstance(value, GeneratorType):
-                levels = 0 if tag in _PREFIXES and self.next_is_referent() else 1
-                depth += levels
-                if depth > MAX_DEPTH:
-                    raise self.broken(f"it is deeper than {MAX_DEPTH} levels")
-                stack.append((value, levels, number))
-                value = None  # starts it
-            else:
-                if self.hints and self.cell == number:
-                    value = self.hinted(value)
-                self.completed(value, number)
-                if not stack:
-                    return value
-            while True:
-                steps, levels, number = stack[-1]
-                try:
-                    steps.send(value)
-                    break
-                except StopIteration as stop:
-                    value = stop.value
-                depth -= levels
-                stack.pop()
-                self.completed(value, number)
-                if not stack:
-                    return value
-
-    def completed(self, value: Any, number: int) -> None:
-        """Note a value that is complete."""
-        if self.old:
-            self.read_marks(number)
-        if self.cell in self.shared:
-            self.shared[self.cell].value = value
-
-    def finish(self, value: Any) -> Any:
-        """Fill in what was not known when its place was read."""
-        for holder, place, scalar in self.slots:
-            holder[place] = scalar.value
-        return drop_dead(value) if self.weak else value
-
-    def next_is_referent(self) -> bool:
-        return self.pos < len(self.data) and self.data[self.pos] in _REFERENTS
-
-    # -- bytes and lengths --
-
-    def broken(self, what: str) -> StorableError:
-        return StorableError(f"Broken Storable image: {what} (before byte {self.pos})")
-
-    def byte(self) -> int:
-        if self.pos >= len(self.data):
-            raise self.broken("it ends early")
-        self.pos += 1
-        return self.data[self.pos - 1]
-
-    def take(self, size: int) -> bytes:
-        end = self.pos + size
-        if end > len(self.data):
-            raise self.broken("it ends early")
-        raw = self.data[self.pos : end]
-        self.pos = end
-        return raw
-
-    def length(self) -> int:
-        size: int = self.layout.length.unpack(self.take(4))[0]
-        return size
-
-    def count(self, least: int, number: int | None = None) -> int:
-        """Read how many follow, at least so many bytes each."""
-        number = self.length() if number is None else number
-        if number * least > len(self.data) - self.pos:
-            raise self.broken(f"it is too short for {number} items")
-        return number
-
-    def be32(self) -> int:
-        number: int = BE32.unpack(self.take(4))[0]
-        return number
-
-    def class_length(self) -> int:
-        size = self.byte()
-        return self.length() if size & 0x80 else size
-
-    # -- numbering --
-
-    def scalar(self) -> int:
-        """Number a scalar."""
-        number = self.cell = len(self.things)
-        self.things.append(self.claim(CELL))
-        self.node += 1
-        return number
-
-    def referent(self, thing: Any) -> Any:
-        """Number a list, hash or object; return what a reference to it is."""
-        thing = self.claim(thing)
-        self.things.append(thing)
-        return thing
-
-    def claim(self, thing: Any) -> Any:
-        holder = self.pending
-        if holder is None:
-            name = self.learned.classes.get(len(self.things))
-            if name is None:
-                return thing
-            holder = Blessed(name, None)
-        self.pending = None
-        holder.value = thing
-        return holder
-
-    def refer(self, value: Any) -> Any:
-        """Return a reference to the node just read."""
-        if self.cell is None:
-            return value
-        thing = self.things[self.cell]
-        if isinstance(thing, Blessed):
-            thing.value = ScalarRef(value)
-            return thing
-        return self.shared.get(self.cell) or ScalarRef(value)
-
-    def special(self, number: int, holder: Any) -> bool:
-        """Tell whether a list or hash can hold what it must; if not, the next pass knows."""
-        if isinstance(holder, (PerlList, PerlHash)):
-            return True
-        self.learned.special.add(number)
-        return False
-
-    def settle(self, number: int, holder: Any, place: Any) -> None:
-        """Note a place whose value is a shared scalar."""
-        if self.cell in self.shared and self.special(number, holder):
-            scalar = self.shared[self.cell]
-            holder.cells[place] = scalar
-            self.slots.append((holder, place, scalar))
-
-    # -- hints --
-
-    def hinted(self, value: Any) -> Any:
-        hint = self.hints.pop(self.node - 1, None)
-        if hint is None:
-            return value
-        kind, payload = hint
-        if kind not in APPLY:
-            raise Unfit
-        return APPLY[kind](value, payload, self.tag)
-
-    def key(self, key: Any, tag: int) -> Any:
-        """Count a hash key as a node."""
-        node = self.node
-        self.node += 1
-        if node in self.hints:
-            kind, payload = self.hints.pop(node)
-            if kind not in KEY_KINDS:
-                raise Unfit
-            return APPLY[kind](key, payload, tag)
-        return key
+class Reader(Reading):
+    """What follows each tag."""
 
     # -- scalars --
-
-    def read_unknown(self) -> Any:
-        raise self.broken(f"unknown tag {self.tag}")
 
     def read_undef(self) -> None:
         self.scalar()
@@ -604,22 +350,6 @@ class Reader:
         size: int = self.layout.large.unpack(self.take(8))[0]
         return LARGE[tag](self, size)
 
-    # -- images of before 0.7 --
-
-    def read_marks(self, number: int) -> None:
-        """Read what follows each node there: the class if it is blessed, and an end mark."""
-        while True:
-            mark = self.byte()
-            if mark == op.OLD_STORED:
-                return
-            if mark == op.OLD_CLASS:
-                size = self.byte()
-            elif mark == op.OLD_LONG_CLASS:
-                size = self.length()
-            else:
-                raise self.broken(f"unknown mark {mark}")
-            self.learned.classes[number] = self.take(size).decode("latin-1")
-
 
 READ: dict[int, Callable[[Reader], Any]] = {
     op.OBJECT: Reader.read_object,
@@ -666,24 +396,3 @@ LARGE: dict[int, Callable[[Reader, int], Any]] = {
     op.HASH: Reader.read_hash,
     op.LUTF8STR: Reader.read_lutf8str,
 }
-
-# A reference and the thing behind it are one level, not two.
-_PREFIXES = frozenset(
-    (op.REF, op.OVERLOAD, op.WEAKREF, op.WEAKOVERLOAD, op.BLESS, op.IX_BLESS)
-)
-_REFERENTS = frozenset(
-    (
-        op.OBJECT,
-        op.ARRAY,
-        op.HASH,
-        op.TIED_ARRAY,
-        op.TIED_HASH,
-        op.BLESS,
-        op.IX_BLESS,
-        op.HOOK,
-        op.FLAG_HASH,
-        op.CODE,
-        op.REGEXP,
-        op.LOBJECT,
-    )
-)

@@ -3,8 +3,8 @@
 Strategy: the mirror of the reader.  One method for each Python type, found in a
 table: `SLOT` for what sits in a scalar slot, `REFERENT` for what a reference
 leads to.  A method writes what is at hand; if there is more inside it is a
-generator that gives each inner value with its place, and the loop in
-`Writer.write` keeps those on a list of its own.
+generator that gives each inner value with its place, and the loop in `writing`
+keeps those on a list of its own.
 
 Lists, dicts and references are known by identity: the second meeting writes the
 number of the first.
@@ -12,18 +12,15 @@ number of the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from types import GeneratorType
-from typing import Any, NoReturn
+from typing import Any
 
-from ..errors import E_MISMATCH_ARG, StorableError
 from . import hints as hint
 from . import opcodes as op
-from .hashkeys import BadKey, Key, hash_keys
-from .limits import MAX_FREEZE_DEPTH, MAX_FREEZE_HASH_DEPTH, MAX_INT_DIGITS, MAX_LENGTH
-from .opcodes import BE32, BE32_SIGNED, Layout
+from .limits import MAX_FREEZE_DEPTH, MAX_FREEZE_HASH_DEPTH, MAX_INT_DIGITS
+from .opcodes import BE32, BE32_SIGNED
 from .types import (
     Blessed,
     Code,
@@ -37,76 +34,11 @@ from .types import (
     VString,
     WeakRef,
 )
-
-Place = tuple[str, Any]  # how a path goes on, and with what
-Inner = tuple[Place, Callable[[Any], Any], Any]  # place, what writes it, value
-Steps = Generator[Inner, None, None]
-
-_ITEM = "[%r]"
-_ATTRIBUTE = ".%s"
-_VALUE = (_ATTRIBUTE, "value")
+from .writing import ATTRIBUTE, ITEM, VALUE, Steps, Writing
 
 
-class Writer:
-    """One image in the making.
-
-    Attributes:
-        out: the parts of the image.
-        node: how many nodes are written, as the hints count them.
-        hints: what Python knows more, by node.
-        numbers: id of a list, dict, reference or object -> its number.
-        depth: the level of what is being written.
-        places: the path to it.
-    """
-
-    def __init__(self, layout: Layout, name: str | bytes) -> None:
-        self.layout = layout
-        self.name = name
-        self.out: list[bytes] = [op.NETWORK_HEADER if layout.network else op.NATIVE_HEADER]
-        self.next_number = 0
-        self.node = 0
-        self.hints: hint.Hints = {}
-        self.numbers: dict[int, int] = {}
-        self.classes: dict[bytes, int] = {}
-        self.depth = 0
-        self.places: list[Place | None] = []
-        self.open_tuples: dict[int, int] = {}  # id -> node
-
-    # -- the loop --
-
-    def write(self, value: Any) -> bytes:
-        """Return the image of a value, without a trailer.
-
-        Raises:
-            StorableError: the value cannot be frozen; the message names the path.
-        """
-        stack: list[tuple[Steps, int]] = []
-        places = self.places
-        write: Callable[[Any], Any] = self.slot
-        while True:
-            level = self.depth
-            steps = write(value)
-            if isinstance(steps, GeneratorType):
-                stack.append((steps, level))
-                places.append(None)
-            else:
-                self.depth = level
-            while stack:
-                try:
-                    places[-1], write, value = next(stack[-1][0])
-                    break
-                except StopIteration:
-                    self.depth = stack.pop()[1]
-                    places.pop()
-            else:
-                return b"".join(self.out)
-
-    def refuse(self, what: str) -> NoReturn:
-        root = self.name if isinstance(self.name, str) else ascii(self.name)
-        path = root + "".join(place[0] % (place[1],) for place in self.places if place)
-        if len(path) > 200:
-            path = f"{path[:100]}...{path[-97:]}"
-        raise StorableError(f"Cannot freeze {path}: {what}", code=E_MISMATCH_ARG)
+class Writer(Writing):
+    """How each type is written."""
 
     def resolve(self, value: Any) -> tuple[type, Any]:
         """Find the type that a value is written as, and what of it is written."""
@@ -125,49 +57,6 @@ class Writer:
         self.node += 1
         steps: Steps | None = SLOT[kind](self, value)
         return steps
-
-    def put(self, tag: int, rest: bytes = b"") -> None:
-        self.out.append(bytes((tag,)) + rest)
-
-    # -- lengths and strings --
-
-    def length(self, size: int) -> bytes:
-        if size > MAX_LENGTH:
-            self.refuse(f"{size} bytes or items are more than {MAX_LENGTH}")
-        return self.layout.length.pack(size)
-
-    def counted(self, short: int, long: int, raw: bytes) -> None:
-        """Write octets: the short tag up to 255, the long one above."""
-        if len(raw) < 256:
-            self.put(short, bytes((len(raw),)) + raw)
-        else:
-            self.put(long, self.length(len(raw)) + raw)
-
-    def class_length(self, size: int) -> bytes:
-        return bytes((size,)) if size < 128 else b"\x80" + self.length(size)
-
-    def encode(self, value: str) -> bytes:
-        try:
-            return value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            code = ord(value[error.start])
-            self.refuse(f"a str with the lone surrogate U+{code:04X} is no text")
-
-    def raw(self, value: Any) -> bytes:
-        """Return a ``str`` or ``bytes`` as octets."""
-        if isinstance(value, str):
-            return self.encode(value)
-        if isinstance(value, bytes):
-            return value
-        self.refuse(f"a str or bytes must stand here, not the type {type(value).__name__}")
-
-    def class_name(self, value: Any) -> bytes:
-        if isinstance(value, str) and value:
-            try:
-                return value.encode("latin-1")
-            except UnicodeEncodeError:
-                pass
-        self.refuse("the class name must be a str, not empty, of one character per byte")
 
     # -- scalars --
 
@@ -230,7 +119,7 @@ class Writer:
         self.raw(value.value)
         self.next_number -= 1  # the string inside is the very scalar
         self.node -= 1
-        yield _VALUE, self.slot, value.value
+        yield VALUE, self.slot, value.value
 
     # -- references --
 
@@ -244,7 +133,7 @@ class Writer:
     def write_weak(self, reference: WeakRef) -> Steps:
         value = reference.value
         self.put(op.WEAKOVERLOAD if _overloaded(value) else op.WEAKREF)
-        yield _VALUE, self.enter, value
+        yield VALUE, self.enter, value
 
     def enter(self, value: Any) -> Steps | None:
         """Write what a reference leads to, one level down."""
@@ -280,7 +169,7 @@ class Writer:
             self.node += 1
             self.put(op.SV_UNDEF)
             return
-        yield _VALUE, self.slot, value.value
+        yield VALUE, self.slot, value.value
 
     def write_blessed(self, value: Blessed) -> Steps | None:
         self.bless(value.class_name)
@@ -297,7 +186,7 @@ class Writer:
         return steps
 
     def _target(self, value: ScalarRef) -> Steps:
-        yield _VALUE, self.slot, value.value
+        yield VALUE, self.slot, value.value
 
     def bless(self, name: Any) -> None:
         raw = self.class_name(name)
@@ -313,13 +202,13 @@ class Writer:
         self.next_number += 1
         self.put(op.ARRAY, self.length(list.__len__(value)))
         for index, item in enumerate(list.__iter__(value)):
-            yield (_ITEM, index), self.slot, item
+            yield (ITEM, index), self.slot, item
 
     def write_tuple(self, value: tuple[Any, ...]) -> Steps:
         self.next_number += 1
         self.put(op.ARRAY, self.length(tuple.__len__(value)))
         for index, item in enumerate(tuple.__iter__(value)):
-            yield (_ITEM, index), self.slot, item
+            yield (ITEM, index), self.slot, item
         self.open_tuples.pop(id(value), None)
 
     def write_perl_list(self, value: PerlList) -> Steps:
@@ -327,7 +216,7 @@ class Writer:
         self.put(op.ARRAY, self.length(len(value)))
         for index, item in enumerate(value):
             write = self.missing if item is None and index in value.missing else self.slot
-            yield (_ITEM, index), self.cell(value.cells.get(index), item, write), item
+            yield (ITEM, index), self.cell(value.cells.get(index), item, write), item
 
     def missing(self, _value: None) -> None:
         self.next_number += 1
@@ -362,25 +251,11 @@ class Writer:
             self.put(op.HASH, self.length(len(keys)))
         flagged = self.out[-1][0] == op.FLAG_HASH
         for (key, item), written in zip(dict.items(value), keys):
-            yield (_ITEM, key), self.cell(more.cells.get(key), item, self.slot), item
+            yield (ITEM, key), self.cell(more.cells.get(key), item, self.slot), item
             self.key(written, op.KEY_LOCKED if key in more.readonly else 0, flagged)
         for written in keys[dict.__len__(value) :]:
             self.missing(None)
             self.key(written, op.KEY_LOCKED | op.KEY_PLACEHOLDER, flagged)
-
-    def keys(self, keys: list[Any]) -> list[Key]:
-        try:
-            return hash_keys(keys)
-        except BadKey as error:
-            self.refuse(str(error))
-
-    def key(self, written: Key, more: int, flagged: bool) -> None:
-        flags, raw, known = written
-        if known:
-            self.hints[self.node] = known
-        self.node += 1
-        head = bytes((flags | more,)) if flagged else b""
-        self.out.append(head + self.length(len(raw)) + raw)
 
     # -- objects of other kinds --
 
@@ -399,9 +274,9 @@ class Writer:
         if value.kind not in _TIED_TAGS:
             self.refuse(f"nothing is tied as {value.kind!r:.50}")
         self.put(_TIED_TAGS[value.kind])
-        yield (_ATTRIBUTE, "object"), self.slot, value.object
+        yield (ATTRIBUTE, "object"), self.slot, value.object
         if value.kind == "key":
-            yield (_ATTRIBUTE, "key"), self.slot, value.key
+            yield (ATTRIBUTE, "key"), self.slot, value.key
         elif value.kind == "idx":
             if not isinstance(value.key, int) or value.key < 0:
                 self.refuse("the key of a tied element must be its index")
@@ -421,7 +296,7 @@ class Writer:
         self.next_number += 1
         self.put(op.CODE)
         self.raw(value.source)
-        yield (_ATTRIBUTE, "source"), self.slot, value.source
+        yield (ATTRIBUTE, "source"), self.slot, value.source
 
     def write_hook(self, hook: Hook) -> Steps:
         """Write an object that its class froze; see `Reader.read_hook`."""
@@ -437,11 +312,11 @@ class Writer:
                 number = self.next_number
                 self.put(base | op.HOOK_RECURSE, extra)
                 extra = b""
-                yield (_ATTRIBUTE, f"refs[{index}]"), self.bare, value
+                yield (ATTRIBUTE, f"refs[{index}]"), self.bare, value
             numbers.append(number)
         self._hook_end(hook, base, extra, numbers)
         if base == op.HOOK_EXTRA:
-            yield (_ATTRIBUTE, "tied"), self.slot, hook.tied
+            yield (ATTRIBUTE, "tied"), self.slot, hook.tied
 
     def _hook_end(self, hook: Hook, flags: int, extra: bytes, numbers: list[int]) -> None:
         name, frozen = self.class_name(hook.class_name), self.raw(hook.frozen)
