@@ -219,7 +219,7 @@ class Job:
             self._meta._modified.clear()
         for name in names:
             if isinstance(name, (str, bytes)):
-                self._modified.discard(name)  # type: ignore[arg-type]
+                self._modified.discard(name)
                 self._meta._modified.pop(name, None)
 
     @staticmethod
