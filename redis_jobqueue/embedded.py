@@ -291,7 +291,7 @@ def _close_all() -> None:
 def _folder_of(url: str) -> str:
     """Return the folder that a URL names, "" for the private form."""
     parts = urlsplit(url)
-    if parts.scheme != "embedded" or not url.startswith("embedded://"):
+    if parts.scheme != "embedded" or url[8:11] != "://":
         raise ArgumentError(f"not an embedded:// URL: {url!r}")
     if parts.netloc:
         raise ArgumentError(

@@ -3,9 +3,9 @@
 Installing the package makes them known to pytest; there is nothing to import::
 
     def test_report(redis_jobqueue):
-        redis_jobqueue.add_job(queue="reports", job="weekly")
-        my_worker.run_once(redis_jobqueue)
-        assert 0 == redis_jobqueue.queue_length("reports")
+        my_program.order_report(redis_jobqueue, week=5)
+        job = redis_jobqueue.get_next_job(queue="reports")
+        assert {"week": 5} == job.workload
 
 They start a real Redis server of the test run's own (see
 `redis_jobqueue.embedded` for where its binary comes from); under pytest-xdist

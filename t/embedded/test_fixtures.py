@@ -29,7 +29,7 @@ import pytest
 @pytest.mark.parametrize("time", [1, 2])
 def test_queue(redis_jobqueue, redis_jobqueue_server, time):
     assert [] == redis_jobqueue.get_job_ids()
-    redis_jobqueue.add_job(queue="reports", job="weekly", workload=["some", "data"])
+    redis_jobqueue.add_job({"queue": "reports", "workload": ["some", "data"], "expire": 60})
     job = redis_jobqueue.get_next_job(queue="reports")
     assert ["some", "data"] == job.workload
     print("server", redis_jobqueue_server.pid, "end")
