@@ -120,13 +120,17 @@ def _parse_header(data: bytes) -> tuple[int, Layout, bool]:
     if network:
         return pos, NETWORK, old
     end = pos + 1 + data[pos]
-    order = data[pos + 1 : end]
-    sizes = data[end : end + 4 if minor >= 2 else end + 3]
-    layout = NATIVE.get(order)
-    if layout is None or sizes[0] != 4 or sizes[1] not in (4, 8) or sizes[2] not in (4, 8):
+    order = data[pos + 1 : end]  # the bytes of a long integer, lowest first: "1234"
+    count = 4 if minor >= 2 else 3
+    sizes = data[end : end + count]  # of int, long, pointer, float
+    if not order.isdigit() or len(sizes) < count:
         raise _not_an_image(data)
-    if minor >= 2 and sizes[3] != 8:
-        raise StorableError(f"A Storable image with floats of {sizes[3]} bytes cannot be read")
+    layout = NATIVE.get(order)
+    if layout is None or sizes[0] != 4 or {*sizes[1:3]} - {4, 8} or {*sizes[3:]} - {8}:
+        raise StorableError(
+            f"A Storable image of a machine with byte order {order.decode()} and numbers of"
+            f" {[*sizes]} bytes cannot be read"
+        )
     return end + len(sizes), layout, old
 
 

@@ -101,7 +101,7 @@ class Reading:
                 raise self.broken(f"unknown tag {tag}")
             value = table[tag](self)
             if isinstance(value, GeneratorType):
-                levels = 0 if tag in _PREFIXES and self.next_is_referent() else 1
+                levels = 0 if self.next_byte() in _ONE_LEVEL.get(tag, ()) else 1
                 depth += levels
                 if depth > MAX_DEPTH:
                     raise self.broken(f"it is deeper than {MAX_DEPTH} levels")
@@ -128,7 +128,7 @@ class Reading:
 
     def completed(self, value: Any, number: int) -> None:
         """Note a value that is complete."""
-        if self.old:
+        if self.old and number < len(self.things):  # not for a number alone
             self.read_marks(number)
         if self.cell in self.shared:
             self.shared[self.cell].value = value
@@ -139,8 +139,8 @@ class Reading:
             holder[place] = scalar.value
         return drop_dead(value) if self.weak else value
 
-    def next_is_referent(self) -> bool:
-        return self.pos < len(self.data) and self.data[self.pos] in _REFERENTS
+    def next_byte(self) -> int:
+        return self.data[self.pos] if self.pos < len(self.data) else -1
 
     # -- bytes and lengths --
 
@@ -269,19 +269,13 @@ class Reading:
             self.learned.classes[number] = self.take(size).decode("latin-1")
 
 
-# A reference and the thing behind it are one level, not two.
-_PREFIXES = frozenset(
-    (op.REF, op.OVERLOAD, op.WEAKREF, op.WEAKOVERLOAD, op.BLESS, op.IX_BLESS)
-)
-_REFERENTS = frozenset(
+_THINGS = frozenset(
     (
         op.OBJECT,
         op.ARRAY,
         op.HASH,
         op.TIED_ARRAY,
         op.TIED_HASH,
-        op.BLESS,
-        op.IX_BLESS,
         op.HOOK,
         op.FLAG_HASH,
         op.CODE,
@@ -289,3 +283,10 @@ _REFERENTS = frozenset(
         op.LOBJECT,
     )
 )
+_CLASSES = frozenset((op.BLESS, op.IX_BLESS))
+
+# A reference, a class and the thing behind them are one level: what of it adds none
+# if what follows it is one of these.
+_ONE_LEVEL: dict[int, frozenset[int]] = {
+    tag: _THINGS | _CLASSES for tag in (op.REF, op.OVERLOAD, op.WEAKREF, op.WEAKOVERLOAD)
+} | {tag: _THINGS for tag in _CLASSES}
