@@ -34,6 +34,7 @@ from redis_jobqueue.job import (
     Job,
 )
 from redis_jobqueue.keys import NAMESPACE
+from redis_jobqueue.owner import Owner
 from redis_jobqueue.queue import DEFAULT_TIMEOUT, MAX_DATASIZE, JobQueue
 from redis_jobqueue.storable import Blessed, ScalarRef
 
@@ -67,6 +68,7 @@ __all__ = [
     "JobQueueError",
     "MaxMemoryError",
     "NetworkError",
+    "Owner",
     "RedisError",
     "ScalarRef",
     "StorableError",

@@ -11,7 +11,7 @@ reconnects unseen, as in Perl, as long as nothing was sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from redis import exceptions
@@ -55,6 +55,21 @@ _ANSWERS = (exceptions.BusyLoadingError, exceptions.AuthenticationError,
             exceptions.AuthorizationError)  # fmt: skip
 
 
+def drive(operation: Operation[T], send: Callable[[Request], Any]) -> T:
+    """Run an operation to its end over any way to send a request; give its result."""
+    try:
+        request = next(operation)
+        while True:
+            try:
+                reply = send(request)
+            except JobQueueError as error:
+                request = operation.throw(error)
+            else:
+                request = operation.send(reply)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
 class Driver:
     """Runs operations, from any thread and in any forked child.
 
@@ -87,17 +102,7 @@ class Driver:
 
     def run(self, operation: Operation[T]) -> T:
         """Drive an operation to its end and give its result."""
-        try:
-            request = next(operation)
-            while True:
-                try:
-                    reply = self.send(request)
-                except JobQueueError as error:
-                    request = operation.throw(error)
-                else:
-                    request = operation.send(reply)
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
+        return drive(operation, self.send)
 
     def send(self, request: Request) -> Any:
         """Send one request and give its reply.
@@ -109,14 +114,14 @@ class Driver:
         try:
             connection = self._checkout(pool)
         except (exceptions.RedisError, OSError) as error:
-            raise self._failed(error, request, connecting=True) from error
+            raise self.failed(error, request, connecting=True) from error
         try:
-            return self._exchange(connection, request)
+            return self.exchange(connection, request)
         except exceptions.ResponseError as error:
-            raise self._failed(error, request) from error
+            raise self.failed(error, request) from error
         except (exceptions.RedisError, OSError) as error:
             connection.disconnect()
-            raise self._failed(error, request) from error
+            raise self.failed(error, request) from error
         except BaseException:
             # Interrupted half-way: an unread reply must not answer the next call.
             connection.disconnect()
@@ -130,7 +135,7 @@ class Driver:
         try:
             pool.release(self._checkout(pool))
         except (exceptions.RedisError, OSError) as error:
-            raise self._failed(error, None, connecting=True) from error
+            raise self.failed(error, None, connecting=True) from error
 
     def set_timeouts(
         self, connection_timeout: float | None, operation_timeout: float | None
@@ -172,7 +177,8 @@ class Driver:
                 raise exceptions.ConnectionError("Not connected to any server")
         return connection
 
-    def _exchange(self, connection: Any, request: Request) -> Any:
+    def exchange(self, connection: Any, request: Request) -> Any:
+        """Send one request over a connection that the caller holds, and give its reply."""
         if isinstance(request, Script):
             body = SCRIPTS[request.name]
             count = b"%d" % len(request.keys)
@@ -201,7 +207,7 @@ class Driver:
         packed = b"".join(
             part for each in requests for part in connection.pack_command(*_words(each))
         )
-        connection.send_packed_command(packed)
+        connection.send_packed_command([packed])
         replies: list[Any] = []
         for _ in requests:
             try:
@@ -210,15 +216,16 @@ class Driver:
                 replies.append(error)
         for place, reply in enumerate(replies):
             if isinstance(reply, exceptions.NoScriptError):
-                replies[place] = self._exchange(connection, requests[place])
+                replies[place] = self.exchange(connection, requests[place])
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
         return replies
 
-    def _failed(
+    def failed(
         self, error: Exception, request: Request | None, *, connecting: bool = False
     ) -> JobQueueError:
+        """Sort an error, and drop the idle connections where it tells that they are useless."""
         found = sorted_error(error, request, self.address, connecting)
         moved = isinstance(error, (exceptions.ReadOnlyError, exceptions.MasterDownError))
         if isinstance(found, NetworkError) or moved:

@@ -34,7 +34,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote, unquote, urlsplit
 
 import attrs
@@ -81,6 +81,7 @@ class EmbeddedServer:
     pid: int = attrs.field(default=0, init=False)
     guardian_pid: int = attrs.field(default=0, init=False)
     _link: socket.socket | None = attrs.field(default=None, init=False, repr=False)
+    _mark: IO[str] | None = attrs.field(default=None, init=False, repr=False)
 
     @property
     def url(self) -> str:
@@ -125,9 +126,14 @@ class EmbeddedServer:
         self.close()
 
     def _hold(self, link: socket.socket | None) -> None:
-        if self._link is not None:
-            self._link.close()
-        self._link = link
+        """Keep a connection to the guardian, with a mark for its successors; or let go."""
+        for old in (self._mark, self._link):
+            if old is not None:
+                old.close()
+        self._link, self._mark = link, None
+        if link is not None:
+            self._mark = open(os.path.join(self.folder, guardian.USERS), "a")
+            fcntl.flock(self._mark, fcntl.LOCK_SH)
 
     def _registered(self) -> bool:
         try:
@@ -137,10 +143,10 @@ class EmbeddedServer:
         except OSError:
             return False
 
-    def _join(self) -> None:
+    def _join(self, make: bool = True) -> None:
         """Connect to the guardian, and start one where there is none."""
         try:
-            with _folder_lock(self.folder):
+            with _folder_lock(self.folder, make):
                 sockets = self._sockets()
                 word = self._connect(sockets)
                 if word is None:
@@ -306,6 +312,7 @@ def _folder_of(url: str) -> str:
 
 
 def _open(folder: str) -> EmbeddedServer:
+    """Join the server of a folder, or start a private one."""
     if not folder:
         return _open_private()
     try:
@@ -335,8 +342,8 @@ def _open_private() -> EmbeddedServer:
 def _stop_abandoned() -> None:
     """Stop private servers whose users and guardian were killed together.
 
-    Nobody else will ever look for them.  Joining and leaving does it; a server
-    that is in use loses nothing by that.
+    Nobody else will ever look for them.  Joining and leaving does it: a server
+    that is in use stays.
     """
     for pid_file in glob.glob(os.path.join(_temporary(), _PRIVATE + "*", guardian.PID)):
         server = EmbeddedServer(os.path.dirname(pid_file), keep=False)
@@ -345,7 +352,7 @@ def _stop_abandoned() -> None:
                 door.connect(os.path.join(server.folder, guardian.GUARDIAN_SOCKET))
             except ConnectionRefusedError:
                 with contextlib.suppress(NetworkError):
-                    server._join()
+                    server._join(make=False)
                 server.close()
 
 
@@ -356,19 +363,22 @@ def _temporary() -> str:
 
 
 @contextlib.contextmanager
-def _folder_lock(folder: str) -> Iterator[None]:
+def _folder_lock(folder: str, make: bool) -> Iterator[None]:
     """Hold the lock of a folder: one joins, or the guardian leaves, at a time.
+
+    With ``make`` a private folder that is just being removed is made again.
 
     A POSIX lock, since that is not inherited by a child that another thread
     forks in the meantime.
     """
     path = os.path.join(folder, guardian.LOCK)
     while True:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if make:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX)
-            if os.path.exists(path) and os.path.samestat(os.fstat(lock), os.stat(path)):
+            if os.fstat(lock).st_nlink:
                 yield
                 return
         finally:

@@ -36,9 +36,14 @@ class JobQueueError(Exception):
 
     Attributes:
         code: the ``E_*`` number that ``last_errorcode`` has after it.
+        added: after `JobQueue.add_jobs`, the ids that were added.
+        unknown: after `JobQueue.add_jobs`, the ids whose answer did not come;
+            they may have been added, all of them or none.
     """
 
     code: int = E_NO_ERROR
+    added: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def __init__(self, message: str = "", *, code: int | None = None) -> None:
         if code is not None:

@@ -9,8 +9,8 @@ Whoever wants to join holds the folder's lock while he connects, and the
 guardian takes it before it leaves, so nobody joins a server that is going.
 The server itself holds another lock for as long as it lives.  Where that one
 is taken, an earlier guardian was killed, and its server is taken over.  Users
-of that time have no connection here, so then those connected to the server
-count as users too.
+of that time have no connection here; but all users share a third lock, and the
+server stays until that is free.
 
 Runs as ``python -I -S guardian.py FOLDER SOCKETS BINARY keep|drop`` and so
 uses nothing but the standard library, not even attrs or its own package.
@@ -44,7 +44,8 @@ LOOK_SECONDS = 0.2
 """How often to look whether it is time to leave, once no user is left."""
 
 SERVER_SOCKET, GUARDIAN_SOCKET = "redis.sock", "guardian.sock"
-LOCK, SERVER_LOCK, PID, LOG, SOCKETS = "lock", "server.lock", "redis.pid", "redis.log", "sockets"
+LOCK, SERVER_LOCK, USERS = "lock", "server.lock", "users.lock"
+PID, LOG, SOCKETS = "redis.pid", "redis.log", "sockets"
 """Files in the folder of the data; SOCKETS holds the path of the folder of the sockets."""
 
 
@@ -101,7 +102,6 @@ class Guardian:
         self.log_start = os.path.getsize(self._path(LOG))
         self.pid = 0
         self.child: subprocess.Popen[bytes] | None = None
-        self.adopted = False
         self.control = socket.socket(socket.AF_UNIX)
         """A connection to the server: its end is the end of the server."""
         self.listener = socket.socket(socket.AF_UNIX)
@@ -133,7 +133,7 @@ class Guardian:
     def _get_server(self) -> None:
         """Start the server, or take over the one that already runs on the data."""
         deadline = time.monotonic() + ADOPT_SECONDS
-        while (lock := self._lock_data()) is None:
+        while (lock := self._lock(SERVER_LOCK)) is None:
             if self._adopt():
                 break
             if time.monotonic() > deadline:
@@ -152,12 +152,16 @@ class Guardian:
             raise Problem(f"the server went away at once: {error}") from error
         self.users.register(self.control, selectors.EVENT_READ)
 
-    def _lock_data(self) -> int | None:
-        """Take the lock that a server holds while it lives; None when one does."""
-        lock = os.open(self._path(SERVER_LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    def _lock(self, name: str) -> int | None:
+        """Take one of the folder's locks; None when somebody has it."""
+        kind = fcntl.lockf if name == LOCK else fcntl.flock
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock = os.open(self._path(name), os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:  # somebody removed the folder: nobody comes any more
+            return os.open(os.devnull, os.O_RDWR)
+        try:
+            kind(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
             os.close(lock)
             return None
         return lock
@@ -168,7 +172,7 @@ class Guardian:
         if not number or number[1] != tail(self._path(PID)):
             return False
         if int(number[1]) != self.pid:
-            self.pid, self.child, self.adopted = int(number[1]), None, True
+            self.pid, self.child = int(number[1]), None
         return ask(self.server_socket, "PING", 1).startswith("+PONG")
 
     def _start(self, lock: int) -> None:
@@ -182,7 +186,7 @@ class Guardian:
             raise Problem(f"{self.binary} cannot be run: {error}") from error
         finally:
             os.close(lock)
-        self.pid, self.adopted = self.child.pid, False
+        self.pid = self.child.pid
         deadline = time.monotonic() + START_SECONDS
         while not ask(self.server_socket, "PING").startswith("+PONG"):
             status = self.child.poll()
@@ -256,48 +260,34 @@ class Guardian:
             self.users.register(user, selectors.EVENT_READ)
 
     def _strangers(self) -> bool:
-        """Tell whether somebody uses a server that was taken over without being known here."""
-        if not self.adopted:
-            return False
-        clients = re.search(r"connected_clients:(\d+)", ask(self.server_socket, "INFO clients"))
-        return not clients or int(clients[1]) > 2  # ``control`` and the one that asks
+        """Tell whether somebody is left who joined while an earlier guardian was here."""
+        lock = self._lock(USERS)
+        if lock is None:
+            return True
+        os.close(lock)
+        return False
 
     # -- the end -----------------------------------------------------------
 
     def _leave(self) -> bool:
         """Stop the server and tidy up, unless somebody is just coming in."""
-        try:
-            lock = os.open(self._path(LOCK), os.O_RDWR)
-        except OSError:
-            lock = -1  # somebody removed the folder: nobody can come in
-        try:
-            if lock >= 0 and not self._shut_out(lock):
-                return False
-            self._stop()
-            self._tidy()
-        finally:
-            if lock >= 0:
-                os.close(lock)
-        return True
-
-    def _shut_out(self, lock: int) -> bool:
-        """Take the lock of the folder; False when somebody has it or waits at the door."""
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        lock = self._lock(LOCK)
+        if lock is None:
             return False
-        with selectors.DefaultSelector() as door:
-            door.register(self.listener, selectors.EVENT_READ)
-            return not door.select(0)
+        self._stop()
+        self._tidy()
+        os.close(lock)
+        return True
 
     def _stop(self) -> None:
         self.listener.close()
-        os.kill(self.pid, signal.SIGTERM)
         self.control.settimeout(STOP_SECONDS)
-        try:
-            self.control.recv(1)
-        except OSError:
-            os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+            os.kill(self.pid, signal.SIGTERM)
+            try:
+                self.control.recv(1)
+            except OSError:
+                os.kill(self.pid, signal.SIGKILL)
         if self.child:
             self.child.wait()
 
@@ -317,7 +307,7 @@ class Guardian:
         self.listener.settimeout(ADOPT_SECONDS)
         with contextlib.suppress(OSError):
             user, _ = self.listener.accept()
-            if self._lock_data() is not None:  # no server runs
+            if self._lock(SERVER_LOCK) is not None:  # no server runs
                 self._tidy()
             user.sendall(json.dumps(word).encode() + b"\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import redis as redis_py
 
@@ -24,9 +24,13 @@ STRINGS = ("auto", "bytes", "utf-8", "latin-1")
 
 P = ParamSpec("P")
 T = TypeVar("T")
-H = TypeVar("H", bound="Handle")
-Name = Text | int | float
-"""What stands for a name or an id: a number is its decimal text."""
+
+
+class _Stateful(Protocol):
+    _state: Any
+
+
+H = TypeVar("H", bound=_Stateful)
 _UNSET: Any = object()
 
 

@@ -25,7 +25,7 @@ from redis_jobqueue.checks import (
     time_of,
     unfit,
 )
-from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+from redis_jobqueue.errors import E_NO_ERROR, ArgumentError, ClaimLostError
 from redis_jobqueue.metadata import RESERVED, MetaData
 from redis_jobqueue.storable import ScalarRef, is_reference, thaw
 
@@ -140,6 +140,7 @@ class Job:
     _modified: set[str]
     _meta: MetaData
     _strings: str
+    _claim: Any
 
     id = _Attribute(id_of)
     queue = _Attribute(text_or_none)
@@ -171,6 +172,7 @@ class Job:
                 raise ArgumentError(f"Attribute ({name}) is required", code=E_NO_ERROR)
         now = time.time()
         self._strings = source._strings if isinstance(source, Job) else "auto"
+        self._claim = None
         self._images = {}
         self._values = _DEFAULTS | {"created": now, "updated": now}
         for name, value in values.items():
@@ -208,6 +210,29 @@ class Job:
         """
         return elapsed(self.started, self.completed, self.failed)
 
+    @property
+    def attempt(self) -> int:
+        """Which delivery of a held job this is, from 1; 1 for a job that is not held."""
+        return 1 if self._claim is None else self._claim.attempts + 1
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for this held job to stop; news come with the owner's beat."""
+        return self._claim is not None and bool(self._claim.cancelled)
+
+    def save(self) -> int:
+        """Write what was changed while the job is held; see `Owner.save`."""
+        return int(self._holder().save(self))
+
+    def begun(self) -> None:
+        """Say that work on this held job begins now; see `Owner.begun`."""
+        self._holder().begun(self)
+
+    def _holder(self) -> Any:
+        if self._claim is None:
+            raise ClaimLostError(f"{self!r} is not held")
+        return self._claim.holder
+
     def modified_attributes(self) -> list[Text]:
         """Name what was changed: attributes in sorted order, then metadata fields."""
         return sorted(self._modified) + list(self._meta._modified)
@@ -237,6 +262,7 @@ class Job:
         job._images = images
         job._modified = set()
         job._strings = strings
+        job._claim = None
         job._meta = MetaData(strings, job._touch)
         for name, image in meta.items():
             job._meta._load(name, image)

@@ -6,49 +6,32 @@ import os
 import random
 import threading
 import time
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from redis_jobqueue.address import address_from_env, refused
+from redis_jobqueue.address import address_from_env
+from redis_jobqueue.arguments import (
+    Name,
+    filter_of,
+    id_of,
+    ms_of,
+    name_of,
+    names_of,
+    new_id,
+    queue_of,
+)
 from redis_jobqueue.checks import Text
 from redis_jobqueue.errors import ArgumentError, JobQueueError
-from redis_jobqueue.handle import DEFAULT_TIMEOUT, MAX_DATASIZE, Handle, Name, reports
+from redis_jobqueue.handle import DEFAULT_TIMEOUT, MAX_DATASIZE, reports
 from redis_jobqueue.job import Job
-from redis_jobqueue.keys import octets, text
-from redis_jobqueue.operations import jobs, survey
+from redis_jobqueue.keys import text
+from redis_jobqueue.management import Management
+from redis_jobqueue.operations import jobs, schedule, survey
 from redis_jobqueue.operations.request import Command
 
 
-NAMES = (list, tuple, set, frozenset)
-"""What may hold several names."""
-
-
-def _name(value: Any, what: str) -> bytes:
-    name = octets(value, what)
-    if not name:
-        raise ArgumentError(f"Invalid argument ({what} is empty)")
-    return name
-
-
-def _id(job: Any) -> bytes:
-    return octets(job.id, "id") if isinstance(job, Job) else _name(job, "id")
-
-
-def _queue(queue: Any) -> bytes:
-    return _name(queue.queue if isinstance(queue, Job) else queue, "queue")
-
-
-def _filter(value: Any, what: str) -> set[bytes] | None:
-    if value is None:
-        return None
-    if isinstance(value, NAMES):
-        return {_name(each, what) for each in value} or None
-    return {_name(value, what)}
-
-
-class JobQueue(Handle):
+class JobQueue(Management):
     """A job queue on a Redis server, shared with Perl's Redis::JobQueue.
 
     One object serves any number of threads and forked children.
@@ -123,12 +106,23 @@ class JobQueue(Handle):
     # The methods of Perl.
 
     @reports
-    def add_job(self, job: Job | Mapping[str, Any] | None = None, *, LPUSH: Any = False) -> Job:
+    def add_job(
+        self,
+        job: Job | Mapping[str, Any] | None = None,
+        *,
+        LPUSH: Any = False,
+        delay: float | None = None,
+        at: float | None = None,
+    ) -> Job:
         """Store a job under a new id and put it into its queue.
 
         Args:
             job: a Job, which is changed, or a mapping to make one from.
             LPUSH: put it in front, to be taken next.
+            delay: seconds until it is due: only then does it join its queue,
+                and its time to live begins (ours: some Python process has to
+                call `promote_due`, as a Worker does).
+            at: the moment at which it is due, seconds since 1970.
 
         Returns:
             The Job with its new id and nothing modified.
@@ -146,11 +140,19 @@ class JobQueue(Handle):
             job = Job(job)
         if not isinstance(job, Job):
             raise ArgumentError("Invalid argument (a job is a Job or a mapping)")
+        if delay is not None or at is not None:
+            when = _when(delay, at, LPUSH)
+            return self._run(
+                schedule.add_delayed(
+                    job, self._keys, new_id=new_id, now=time.time(), when=when,
+                    max_size=self._max_datasize,
+                )  # fmt: skip
+            )
         return self._run(
             jobs.add_job(
                 job,
                 self._keys,
-                new_id=_new_id,
+                new_id=new_id,
                 now=time.time(),
                 front=bool(LPUSH),
                 max_size=self._max_datasize,
@@ -175,8 +177,8 @@ class JobQueue(Handle):
             ArgumentError: code 1; a bad id or name.
             StorableError: code 6; a field cannot be read.
         """
-        wanted = [_name(name, "name of a field") for name in names]
-        data = self._run(jobs.get_job_data(_id(job), wanted, self._keys, self._strings))
+        wanted = [name_of(name, "name of a field") for name in names]
+        data = self._run(jobs.get_job_data(id_of(job), wanted, self._keys, self._strings))
         return data[0] if isinstance(data, list) and len(data) == 1 else data
 
     @reports
@@ -186,7 +188,7 @@ class JobQueue(Handle):
         Raises:
             ArgumentError: code 1; a bad id.
         """
-        return self._run(jobs.get_job_meta_fields(_id(job), self._keys))
+        return self._run(jobs.get_job_meta_fields(id_of(job), self._keys))
 
     @reports
     def load_job(self, job: Job | Name | None = None) -> Job | None:
@@ -197,7 +199,7 @@ class JobQueue(Handle):
         Raises:
             ArgumentError: code 1; a bad id.
         """
-        return self._run(jobs.load_job(_id(job), self._keys, self._strings))
+        return self._run(jobs.load_job(id_of(job), self._keys, self._strings))
 
     @reports
     def get_next_job(self, queue: Any = None, blocking: Any = False) -> Job | None:
@@ -256,7 +258,7 @@ class JobQueue(Handle):
         Raises:
             ArgumentError: code 1; a bad id.
         """
-        return self._run(jobs.delete_job(_id(job), self._keys))
+        return self._run(jobs.delete_job(id_of(job), self._keys))
 
     @reports
     def get_job_ids(
@@ -275,7 +277,7 @@ class JobQueue(Handle):
         """
         ids = self._run(
             survey.get_job_ids(
-                _filter(queue, "queue"), _filter(status, "status"), bool(queued), self._keys
+                filter_of(queue, "queue"), filter_of(status, "status"), bool(queued), self._keys
             )
         )
         return [text(job_id) for job_id in ids]
@@ -293,7 +295,7 @@ class JobQueue(Handle):
         Raises:
             ArgumentError: code 1; a bad name.
         """
-        return self._run(survey.queue_status(_queue(queue), self._keys, now=time.time()))
+        return self._run(survey.queue_status(queue_of(queue), self._keys, now=time.time()))
 
     @reports
     def queue_length(self, queue: Job | Name | None = None) -> int:
@@ -302,7 +304,7 @@ class JobQueue(Handle):
         Raises:
             ArgumentError: code 1; a bad name.
         """
-        return int(self._driver.send(Command((b"LLEN", self._keys.queue(_queue(queue))))))
+        return int(self._driver.send(Command((b"LLEN", self._keys.queue(queue_of(queue))))))
 
     @reports
     def ping(self) -> bool:
@@ -331,10 +333,7 @@ class JobQueue(Handle):
     def _next(self, queue: Any, blocking: Any, *, load: bool) -> Job | Text | None:
         if queue is None:
             return None
-        if isinstance(queue, Mapping):
-            raise refused("queue must be a name or a list of names")
-        names: Iterable[Any] = queue if isinstance(queue, NAMES) else [queue]
-        queues = [_name(name, "queue") for name in names]
+        queues = names_of(queue, "queue")
         if not queues:
             return None
         random.shuffle(queues)
@@ -350,8 +349,14 @@ class JobQueue(Handle):
         )
 
 
-def _new_id() -> str:
-    return str(uuid.uuid4()).upper()
+def _when(delay: float | None, at: float | None, front: Any) -> bytes:
+    if front:
+        raise ArgumentError("Invalid argument (LPUSH cannot be combined with delay or at)")
+    if delay is not None and at is not None:
+        raise ArgumentError("Invalid argument (delay and at exclude each other)")
+    if delay is not None:
+        return b"D%d" % ms_of(delay, "delay")
+    return b"A%d" % ms_of(at, "at")
 
 
 _default: JobQueue | None = None

@@ -1,13 +1,27 @@
-"""Reading single settings from the environment; a misspelt one raises."""
+"""The server that the environment names; a setting that cannot be used raises."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from typing import Any
 
-from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+import attrs
+
+from redis_jobqueue.address import (
+    DEFAULT_PORT,
+    DEFAULT_SERVER,
+    Address,
+    is_tls,
+    refused,
+    server_address,
+    url_address,
+)
 
 _YES = {"true", "1", "yes", "on"}
 _NO = {"false", "0", "no", "off"}
+_MOST = 65535
+"""A port, and more connections than a process may open."""
 
 
 def verify_setting(value: str | None, name: str) -> bool | None:
@@ -26,22 +40,23 @@ def verify_setting(value: str | None, name: str) -> bool | None:
         return True
     if given in _NO:
         return False
-    raise ArgumentError(f"{name} must be true, 1, yes or on, or false, 0, no or off",
-                        code=E_NO_ERROR)  # fmt: skip
+    raise refused(f"{name} must be true, 1, yes or on, or false, 0, no or off")
 
 
-def setting_int(environ: Mapping[str, str], name: str, default: int) -> int:
-    """Read a whole number above 0."""
+def _whole(environ: Mapping[str, str], name: str, default: int) -> int:
     value = environ.get(name)
     if not value:
         return default
-    if not value.strip().isdigit() or int(value) < 1:
-        raise ArgumentError(f"{name} must be a whole number above 0", code=E_NO_ERROR)
-    return int(value)
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if not 0 < number <= _MOST:
+        raise refused(f"{name} must be a whole number from 1 to {_MOST}")
+    return number
 
 
-def setting_float(environ: Mapping[str, str], name: str, default: float) -> float:
-    """Read a number of seconds, 0 or more."""
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     value = environ.get(name)
     if not value:
         return default
@@ -50,5 +65,39 @@ def setting_float(environ: Mapping[str, str], name: str, default: float) -> floa
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise ArgumentError(f"{name} must be a number of seconds, 0 or more", code=E_NO_ERROR)
+        raise refused(f"{name} must be a number of seconds, 0 or more")
     return number
+
+
+def address_from_env(environ: Mapping[str, str] = os.environ) -> Address:
+    """Read the address from the environment; see `JobQueue.from_env`."""
+    commands = _seconds(environ, "REDIS_COMMAND_TIMEOUT", 5.0)
+    rest: dict[str, Any] = {
+        "pool_size": _whole(environ, "REDIS_POOL_SIZE", 500),
+        "pool_timeout": _seconds(environ, "REDIS_POOL_TIMEOUT", 2.0),
+        "connection_timeout": _seconds(environ, "REDIS_CONNECT_TIMEOUT", 5.0),
+        "operation_timeout": _seconds(environ, "REDIS_OPERATION_TIMEOUT", commands),
+    }
+    verify = verify_setting(environ.get("REDIS_TLS_VERIFY"), "REDIS_TLS_VERIFY")
+    url = environ.get("REDIS_URL")
+    if not url:
+        host = environ.get("REDIS_HOST") or DEFAULT_SERVER
+        if ":" in host and not host.startswith("["):
+            host = f"[{host}]"
+        found = server_address(f"{host}:{_whole(environ, 'REDIS_PORT', DEFAULT_PORT)}", **rest)
+        password = environ.get("REDIS_PASS")
+        more = {"password": password} if password else {}
+        return attrs.evolve(found, settings={**found.settings, **more})
+    found = url_address(url, **rest)
+    if not is_tls(found.settings):
+        return found
+    tls: dict[str, Any] = {}
+    if verify is False:
+        tls.update(ssl_cert_reqs="none", ssl_check_hostname=False)
+    elif verify:
+        tls.update(ssl_cert_reqs="required", ssl_check_hostname=True)
+    if ca_file := environ.get("REDIS_CA_FILE"):
+        if not os.path.isfile(ca_file):
+            raise refused(f"REDIS_CA_FILE names no file: {ca_file}")
+        tls["ssl_ca_certs"] = ca_file
+    return attrs.evolve(found, settings={**found.settings, **tls})

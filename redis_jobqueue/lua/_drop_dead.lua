@@ -1,7 +1,8 @@
 -- drop_dead(): put back what the owner's process does not hold any more.
 --
--- A token is dead if it is not above the highest that the request names and not
--- among the living it names.  The oldest claim ends up at the head.
+-- A claim is dead if its token is not above the highest that the request names,
+-- and neither the token nor its own field is among the living.  The oldest claim
+-- ends up at the head.
 
 local SLICE = 100 -- claims that one call puts back
 
@@ -13,7 +14,7 @@ local function drop_dead(claims, prefix, owner, highest, living)
         local claim = token and read_claim(fields[i + 1])
         if claim then
             claim.token, claim.field = token, fields[i]
-            if tonumber(token) <= highest and not living[token] then
+            if tonumber(token) <= highest and not living[token] and not living[claim.field] then
                 dead[#dead + 1] = claim
             else
                 alive[#alive + 1] = claim

@@ -7,7 +7,7 @@
 -- ARGV[2]         the owner
 -- ARGV[3]         its lifetime, ms
 -- ARGV[4]         the highest token that it gave out
--- ARGV[5...]      its living tokens
+-- ARGV[5...]      its living tokens and fields
 -- Returns {0} if it was fenced, else {1, how many were put back, 1 if there are
 -- more of them, the server's time in ms, ids of held jobs that are to stop}.
 

@@ -36,6 +36,5 @@ local again = ARGV[5] == '1'
 local ended = finish_all('complete', again, at, 7, 7 + count)
 if ended.err then return ended end
 local state = standing(KEYS[1], ARGV[2])
--- The job may be gone, but then its claim was held: the next one may be claimed.
-if ended[1] == 0 or state ~= 'good' then return {ended[1], state} end
+if ended[1] ~= 1 or state ~= 'good' then return {ended[1], state} end
 return {ended[1], state, take(at, ARGV[2], ARGV[3], 1, ARGV[4], names)}

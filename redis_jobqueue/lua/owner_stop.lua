@@ -7,7 +7,7 @@
 -- ARGV[1]         the prefix of the keys of jobs
 -- ARGV[2]         the owner
 -- ARGV[3]         the highest token that it gave out
--- ARGV[4]         how many living tokens, followed by them
+-- ARGV[4]         how many living tokens and fields, followed by them
 -- then            the names of the queues that it claimed from
 -- Returns {how many were put back, 1 if there are more of them: call again}.
 --

@@ -1,0 +1,74 @@
+"""What the methods of a queue and an owner take, checked and made into octets.
+
+A bad one raises `ArgumentError` with code `E_MISMATCH_ARG`, unless Perl leaves
+another code.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from redis_jobqueue.checks import Text
+from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+from redis_jobqueue.job import Job
+from redis_jobqueue.keys import octets
+
+Name = Text | int | float
+"""What stands for a name or an id: a number is its decimal text."""
+
+NAMES = (list, tuple, set, frozenset)
+"""What may hold several names."""
+
+
+def name_of(value: Any, what: str) -> bytes:
+    """Give a name or an id, which is not empty."""
+    name = octets(value, what)
+    if not name:
+        raise ArgumentError(f"Invalid argument ({what} is empty)")
+    return name
+
+
+def id_of(job: Any) -> bytes:
+    """Give the id of a Job, or an id."""
+    return octets(job.id, "id") if isinstance(job, Job) else name_of(job, "id")
+
+
+def queue_of(queue: Any) -> bytes:
+    """Give the queue of a Job, or a queue's name."""
+    return name_of(queue.queue if isinstance(queue, Job) else queue, "queue")
+
+
+def names_of(value: Any, what: str) -> list[bytes]:
+    """Give one name or several, each once, in their order."""
+    if isinstance(value, Mapping):
+        raise ArgumentError(f"{what} must be a name or a list of names", code=E_NO_ERROR)
+    names: Iterable[Any] = value if isinstance(value, NAMES) else [value]
+    return list(dict.fromkeys(name_of(name, what) for name in names))
+
+
+def filter_of(value: Any, what: str) -> set[bytes] | None:
+    """Give the names that a filter lets through; None if all."""
+    return None if value is None else set(names_of(value, what)) or None
+
+
+def ms_of(seconds: Any, what: str) -> int:
+    """Give a number of seconds, 0 or more, in ms."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise ArgumentError(f"Invalid argument ({what} must be a number of seconds)")
+    if not 0 <= seconds < 1e11:
+        raise ArgumentError(f"Invalid argument ({what} must be 0 or more seconds)")
+    return round(seconds * 1000)
+
+
+def count_of(value: Any, what: str, *, least: int = 1) -> int:
+    """Give a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(f"Invalid argument ({what} must be a whole number, {least} or more)")
+    return value
+
+
+def new_id() -> str:
+    """Make an id: an upper-case UUID, as Perl's are."""
+    return str(uuid.uuid4()).upper()

@@ -1,0 +1,8 @@
+-- Tell whether the server has what claims need: LMOVE.
+--
+-- KEYS[1] list    a key that never exists
+-- Returns 1 or 0.
+
+redis.call('LREM', KEYS[1], 0, '') -- a first write that frees: a full server lets the rest pass
+local moved = redis.pcall('LMOVE', KEYS[1], KEYS[1], 'LEFT', 'LEFT')
+return type(moved) == 'table' and moved.err and 0 or 1

@@ -1,0 +1,420 @@
+"""Claims: what an owner sends to take jobs, to hold them and to end them.
+
+A claim is owner, token and number: see `Claim`.  Everything here names them,
+so that what arrives late or twice is recognised by the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from redis_jobqueue.checks import Text
+from redis_jobqueue.errors import (
+    ClaimLostError,
+    JobDeletedError,
+    NetworkError,
+    RedisError,
+)
+from redis_jobqueue.job import Job
+from redis_jobqueue.keys import Entry, Keys, text
+from redis_jobqueue.operations.request import Command, Operation, Request, Script
+from redis_jobqueue.record import check_expire, fields_of, job_of, metadata_of
+
+SLICE = 100
+"""Jobs that one script handles at most, so that Redis is never held for long."""
+
+GOOD, LAPSED, FENCED = "good", "lapsed", "fenced"
+"""How the server sees an owner: see ``standing`` in ``lua/_take.lua``."""
+
+FINISHED = {"complete": "__completed__", "fail": "__failed__", "bury": "__failed__"}
+"""The status that a verb writes; the other verbs write ``__created__``."""
+
+
+@attrs.define(slots=True, eq=False)
+class Claim:
+    """What one held job stands under.
+
+    Attributes:
+        owner: the id of the owner when it was claimed; it is finished under it.
+        field: its field in ``claims:<owner>``: the token, or token and place.
+        number: the number that the script gave it.
+        queue: the queue that it came from.
+        entry: its entry, unchanged.
+        attempts: deliveries that failed before.
+        saves: the number of the last `save`.
+        cancelled: whether somebody asked for an end.
+        tried: the verb and content of a finishing call that got no answer.
+        holder: the Owner object, which `Job.save` and `Job.begun` call.
+    """
+
+    owner: bytes
+    field: bytes
+    number: bytes
+    queue: bytes
+    entry: bytes
+    attempts: int
+    holder: Any
+    saves: int = 0
+    cancelled: bool = False
+    tried: tuple[str, Sequence[bytes]] | None = None
+
+    @property
+    def job_id(self) -> bytes:
+        """The id of the job, as it stands in the entry."""
+        return Entry.parse(self.entry).id
+
+
+@attrs.frozen(slots=True)
+class Claimed:
+    """What a claim call brought.
+
+    Attributes:
+        standing: `GOOD`, or why nothing was done.
+        jobs: the jobs that are held now; one without data was deleted meanwhile.
+        dangling: ids of entries whose job was gone before its time; taken off.
+        bad: entries that can be no job's; taken off.
+        more: whether the call stopped early to be short: call again.
+    """
+
+    standing: str
+    jobs: list[Job] = attrs.field(factory=list)
+    dangling: list[Text] = attrs.field(factory=list)
+    bad: list[bytes] = attrs.field(factory=list)
+    more: bool = False
+
+
+def start(owner: bytes, about: bytes, lifetime: int, keys: Keys) -> Operation[bool]:
+    """Register an owner; False if there is one of this id.  ``lifetime`` is in ms."""
+    none = keys.prefix + b"owners:none:none"
+    try:
+        return bool(
+            (
+                yield Script(
+                    "owner_start",
+                    (keys.heartbeat, keys.about, none),
+                    (owner, b"%d" % lifetime, about),
+                )
+            )
+        )
+    except RedisError as error:
+        if "unknown command" in str(error).lower():
+            raise RedisError(
+                "claims need a server that has LMOVE (Redis 6.2 or later); this one answers: "
+                + str(error)
+            ) from error
+        raise
+
+
+@attrs.frozen(slots=True)
+class Beat:
+    """What the server answered to a beat.
+
+    Attributes:
+        fenced: the owner was recovered: it has to take a new id.
+        put_back: entries that nobody held and that wait again.
+        more: whether there are more of them: beat again.
+        now_ms: the server's time.
+        cancelled: ids of held jobs that are to stop.
+    """
+
+    fenced: bool
+    put_back: int = 0
+    more: bool = False
+    now_ms: int = 0
+    cancelled: Sequence[bytes] = ()
+
+
+def beat(
+    owner: bytes, lifetime: int, highest: int, living: Iterable[bytes], keys: Keys
+) -> Operation[Beat]:
+    """Say that an owner lives, and which of its tokens do."""
+    reply = yield Script(
+        "beat",
+        (keys.heartbeat, keys.claims(owner), keys.cancelled),
+        (keys.prefix, owner, b"%d" % lifetime, b"%d" % highest, *living),
+    )
+    if not reply[0]:
+        return Beat(True)
+    return Beat(False, reply[1], bool(reply[2]), int(reply[3]), reply[4])
+
+
+def stop(
+    owner: bytes, highest: int, living: Sequence[bytes], queues: Iterable[bytes], keys: Keys
+) -> Operation[int]:
+    """End an owner's beat; returns how many entries nobody held were put back."""
+    back = 0
+    while True:
+        moved, more = yield Script(
+            "owner_stop",
+            (keys.heartbeat, keys.claims(owner), keys.lists, keys.about),
+            (keys.prefix, owner, b"%d" % highest, b"%d" % len(living), *living, *queues),
+        )
+        back += moved
+        if not more:
+            return int(back)
+
+
+def claim_request(
+    owner: bytes, token: int, queues: Sequence[bytes], count: int, mark: bool, keys: Keys
+) -> Script:
+    """Ask for up to ``count`` jobs under one token."""
+    lists = [
+        key
+        for queue in queues
+        for key in (keys.queue(queue), keys.processing(queue, owner), keys.stats(queue))
+    ]
+    return Script(
+        "claim",
+        (keys.heartbeat, keys.claims(owner), keys.lists, keys.attempts, keys.paused, *lists),
+        (keys.prefix, owner, b"%d" % token, b"%d" % count, b"1" if mark else b"0", *queues),
+    )
+
+
+def read_claimed(
+    reply: Sequence[Any], owner: bytes, holder: Any, strings: str
+) -> Claimed:
+    """Read the reply of a claim."""
+    standing = reply[0].decode()
+    if standing != GOOD:
+        return Claimed(standing)
+    _, taken, dangling, bad, more = reply
+    jobs = []
+    for field, number, queue, entry, attempts, fields in taken:
+        job = job_of(fields, strings)
+        claim = Claim(owner, field, number, queue, entry, int(attempts), holder)
+        if not fields:
+            job._values["id"] = text(claim.job_id)
+        job._claim = claim
+        jobs.append(job)
+    return Claimed(
+        GOOD, jobs, [text(Entry.parse(entry).id) for entry in dangling], bad, bool(more)
+    )
+
+
+def take(request: Script, owner: bytes, holder: Any, strings: str) -> Operation[Claimed]:
+    """Claim; asks once more under the same token if the answer was lost."""
+    reply = yield from _repeated(request, request)
+    return read_claimed(reply, owner, holder, strings)
+
+
+def _repeated(request: Request, again: Request) -> Operation[Any]:
+    # Safe to send twice: the script recognises what it has done already.
+    try:
+        return (yield request)
+    except NetworkError:
+        return (yield again)
+
+
+def content(job: Job, verb: str, max_size: int) -> list[bytes]:
+    """Freeze what a finishing call writes, as ``field, value, ...``.
+
+    The status and the times are the script's: its clock is the server's.
+    """
+    skipped = {"id", "expire", "queue", "created", "updated", "started", "status", "meta_data"}
+    if verb in ("complete", "fail", "bury"):
+        skipped |= {"completed", "failed"}
+    names = [name for name in sorted(job._modified) if name not in skipped]
+    pairs = fields_of(job, names, max_size)
+    meta = job._meta
+    pairs += metadata_of(job, [name for name in meta._modified if name in meta], max_size)
+    if verb in FINISHED:
+        pairs += (b"status", FINISHED[verb].encode())
+    return pairs
+
+
+def held_by(job: Job) -> Claim:
+    """Give the claim of a job.
+
+    Raises:
+        ClaimLostError: the job is not held through this object.
+    """
+    claim = job._claim
+    if not isinstance(claim, Claim):
+        raise ClaimLostError(f"{job!r} is not held: its claim has ended", job_id=_shown(job))
+    return claim
+
+
+def _shown(job: Job) -> str:
+    return job.id if isinstance(job.id, str) else job.id.decode("latin-1")
+
+
+def finish(
+    verb: str,
+    jobs: Sequence[Job],
+    keys: Keys,
+    *,
+    delay: int = 0,
+    limit: int = 0,
+    max_size: int,
+) -> Operation[list[int]]:
+    """End the claims of jobs of one owner id, at most `SLICE`; returns the script's answers.
+
+    ``delay`` is in ms.  After an answer the jobs' claims are over; after a
+    `NetworkError` they stand, and the next call is marked as a repeat.
+    """
+    contents = [_content_once(job, verb, max_size) for job in jobs]
+    again = any(held_by(job).tried for job in jobs)
+    for job, pairs in zip(jobs, contents):
+        held_by(job).tried = (verb, pairs)
+    reply = yield from _repeated(
+        _finish_request(verb, jobs, contents, keys, again, delay, limit),
+        _finish_request(verb, jobs, contents, keys, True, delay, limit),
+    )
+    for one in reply:
+        if isinstance(one, Exception):
+            raise RedisError(str(one))
+    return list(reply)
+
+
+def _content_once(job: Job, verb: str, max_size: int) -> Sequence[bytes]:
+    # A repeat carries what the first request carried.
+    tried = held_by(job).tried
+    if tried is not None and tried[0] == verb:
+        return tried[1]
+    return content(job, verb, max_size)
+
+
+def _job_keys(claim: Claim, keys: Keys) -> tuple[bytes, ...]:
+    return (
+        keys.job(claim.job_id),
+        keys.processing(claim.queue, claim.owner),
+        keys.queue(claim.queue),
+        keys.stats(claim.queue),
+    )
+
+
+def _job_args(claim: Claim, pairs: Sequence[bytes]) -> tuple[bytes, ...]:
+    return (claim.field, claim.number, claim.job_id, b"%d" % len(pairs), *pairs)
+
+
+def _finish_request(
+    verb: str,
+    jobs: Sequence[Job],
+    contents: Sequence[Sequence[bytes]],
+    keys: Keys,
+    again: bool,
+    delay: int,
+    limit: int,
+) -> Script:
+    claims = [held_by(job) for job in jobs]
+    return Script(
+        "finish",
+        (
+            keys.claims(claims[0].owner), keys.attempts, keys.cancelled, keys.retry, keys.dead,
+            *(key for claim in claims for key in _job_keys(claim, keys)),
+        ),  # fmt: skip
+        (
+            verb.encode(), b"1" if again else b"0", b"%d" % delay, b"%d" % limit,
+            *(arg for claim, pairs in zip(claims, contents) for arg in _job_args(claim, pairs)),
+        ),  # fmt: skip
+        claims[0].job_id,
+    )
+
+
+def complete_next(
+    job: Job, token: int, owner: bytes, queues: Sequence[bytes], mark: bool, keys: Keys,
+    *, holder: Any, strings: str, max_size: int,
+) -> Operation[tuple[int, Claimed]]:  # fmt: skip
+    """Complete a job and claim the next; returns the answer to the first and the second.
+
+    Only for a job that was claimed under the owner's present id.
+    """
+    claim = held_by(job)
+    pairs = _content_once(job, "complete", max_size)
+    again = claim.tried is not None
+    claim.tried = ("complete", pairs)
+    lists = [
+        key
+        for queue in queues
+        for key in (keys.queue(queue), keys.processing(queue, owner), keys.stats(queue))
+    ]
+
+    def request(again: bool) -> Script:
+        return Script(
+            "complete_next",
+            (
+                keys.heartbeat, keys.claims(owner), keys.lists, keys.attempts, keys.paused,
+                keys.cancelled, *_job_keys(claim, keys), *lists,
+            ),  # fmt: skip
+            (
+                keys.prefix, owner, b"%d" % token, b"1" if mark else b"0",
+                b"1" if again else b"0", b"%d" % len(queues), *queues, *_job_args(claim, pairs),
+            ),  # fmt: skip
+            claim.job_id,
+        )
+
+    done, *rest = yield from _repeated(request(again), request(True))
+    if isinstance(done, Exception):
+        raise RedisError(str(done))
+    return done, read_claimed(rest, owner, holder, strings)
+
+
+def judge(job: Job, answer: int) -> None:
+    """Raise what a script's answer to a finishing call or a save means.
+
+    Raises:
+        ClaimLostError: the claim is gone, or a later save came first.
+        JobDeletedError: the job is gone.
+    """
+    job_id = _shown(job)
+    if answer == -1:
+        raise JobDeletedError(job_id=job_id)
+    if answer == -2:
+        raise ClaimLostError(f"{job_id}: a later save came first", job_id=job_id)
+    if answer == 0:
+        raise ClaimLostError(f"{job_id} is held by nobody here: the claim was lost", job_id=job_id)
+
+
+def save(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[int]:
+    """Write what was changed in a held job; returns how many fields."""
+    claim = held_by(job)
+    changed = job._modified
+    meta = list(job._meta._modified)
+    if not changed and not meta:
+        return 0
+    check_expire(job.expire or 0, now)
+    names = [n for n in sorted(changed) if n not in ("id", "expire", "queue", "meta_data")]
+    gone = [name.encode() if isinstance(name, str) else name
+            for name in meta if name not in job._meta]  # fmt: skip
+    pairs = fields_of(job, names, max_size)
+    pairs += metadata_of(job, [name for name in meta if name in job._meta], max_size)
+    claim.saves += 1
+    request = Script(
+        "save",
+        (keys.claims(claim.owner), keys.job(claim.job_id)),
+        (
+            claim.field, claim.number, claim.job_id, b"%d" % claim.saves,
+            b"%d" % len(gone), *gone, *pairs,
+        ),  # fmt: skip
+        claim.job_id,
+    )
+    answer = yield from _repeated(request, request)
+    judge(job, answer)
+    job.clear_modified()
+    return len(gone) + len(pairs) // 2
+
+
+def begun(jobs: Sequence[Job], keys: Keys) -> Operation[list[int]]:
+    """Mark jobs of one owner id as begun; returns 1 or 0 for each."""
+    claims = [held_by(job) for job in jobs]
+    request = Script(
+        "begun",
+        (keys.claims(claims[0].owner),),
+        [arg for claim in claims for arg in (claim.field, claim.number, claim.job_id)],
+        claims[0].job_id,
+    )
+    return list((yield from _repeated(request, request)))
+
+
+def arm(queues: Sequence[bytes], keys: Keys) -> Sequence[bytes]:
+    """Give the keys that a waiting owner wants to hear of."""
+    return (keys.paused, *(keys.queue(queue) for queue in queues))
+
+
+def paused_among(queues: Sequence[bytes], keys: Keys) -> Operation[set[bytes]]:
+    """Tell which of these queues are paused."""
+    answers = yield Command((b"SMISMEMBER", keys.paused, *queues))
+    return {queue for queue, paused in zip(queues, answers) if paused}

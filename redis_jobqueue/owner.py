@@ -1,0 +1,288 @@
+"""`Owner`: one live consumer, whose claims survive it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from redis_jobqueue.arguments import ms_of
+from redis_jobqueue.checks import Text
+from redis_jobqueue.claiming import Claiming
+from redis_jobqueue.errors import (
+    ArgumentError,
+    ClaimLostError,
+    JobDeletedError,
+    JobQueueError,
+)
+from redis_jobqueue.handle import reports
+from redis_jobqueue.job import STATUS_COMPLETED, STATUS_CREATED, STATUS_FAILED, Job
+from redis_jobqueue.lifecycle import INTERVAL, LIFETIME
+from redis_jobqueue.operations import claims, recovery, schedule
+from redis_jobqueue.operations.claims import held_by
+from redis_jobqueue.operations.recovery import Recovered
+
+log = logging.getLogger("redis_jobqueue")
+
+MAX_ATTEMPTS = 5
+"""Deliveries after which recovery buries a job whose owner set no limit of its own."""
+
+
+class Owner(Claiming):
+    """One live consumer of a JobQueue; see `JobQueue.owner`.
+
+    Attributes:
+        id: ``host-pid-random``, or ``prefix-random``; new after a fence.
+        interval, lifetime: seconds between beats, and that one beat lasts.
+        dangling: ids of entries of the last claim whose job was gone before
+            its time.  They are taken off, and logged.
+
+    Every method refuses to work in another process than the one that made the
+    owner (`JobQueueError`).  Where a method takes jobs that this owner holds:
+
+    Raises:
+        ClaimLostError: the job is not held any more: it was recovered,
+            released or finished.  Nothing was written.
+        JobDeletedError: somebody deleted the job; its entry is taken off.
+        NetworkError: no answer came, twice; the job is still held.  Repeat
+            the call, or release the job.
+    """
+
+    # The main loop.
+
+    def jobs(
+        self, queue: Any, *, timeout: float = 0, mark: bool = True, order: str = "random"
+    ) -> Iterator[Job]:
+        """Give job after job, for the main loop of a consumer, until the owner is stopped.
+
+        Between jobs it recovers orphans and promotes due jobs (`upkeep`).
+        Ends when no job came for ``timeout`` seconds; 0 never.
+        """
+        last = time.monotonic()
+        tended = 0.0
+        while not self._stopping:
+            if time.monotonic() - tended >= self.interval:
+                tended = time.monotonic()
+                self.upkeep()
+            left = last + timeout - time.monotonic() if timeout else self.interval
+            if left <= 0:
+                return
+            try:
+                job = self.claim(
+                    queue, blocking=True, timeout=min(left, self.interval), mark=mark, order=order
+                )
+            except JobDeletedError as error:
+                log.warning("job was gone before it was claimed", extra={"job_id": error.job_id})
+                continue
+            except JobQueueError:
+                if self._stopping:
+                    return
+                raise
+            if job is not None:
+                yield job
+                last = time.monotonic()
+
+    # Ending claims.
+
+    @reports
+    def complete(self, job: Job, *, claim_next: Any = False, mark: bool = True) -> Job | None:
+        """Finish a job: status, times, result and every other change in one step.
+
+        Args:
+            job: a held job.
+            claim_next: claim the next job in the same trip: True from the
+                same queue, or a name or a list of names.
+            mark: as for `claim`.
+
+        Returns:
+            The next job, or None.
+        """
+        if claim_next is False or claim_next is None:
+            self._finish("complete", [job])
+            return None
+        claim = held_by(job)
+        identity = self._of_now()
+        names = [claim.queue] if claim_next is True else self._names(claim_next)
+        if claim.owner != identity.id:
+            raise ClaimLostError(f"{job!r} is of an owner that was fenced")
+        token = identity.take_token()
+        jobs: list[Job] = []
+        try:
+            answer, claimed = self._run(
+                claims.complete_next(
+                    job, token, identity.id, names, mark, self._keys, holder=self,
+                    strings=self._jq._strings, max_size=self._jq.max_datasize,
+                )  # fmt: skip
+            )
+            jobs = claimed.jobs
+        finally:
+            identity.claimed(token, jobs)
+        self._note(names, claimed)
+        self._ended(job, "complete", answer)
+        return jobs[0] if jobs else None
+
+    @reports
+    def complete_many(self, jobs: Iterable[Job]) -> None:
+        """Finish several jobs; those that are refused are told in the first error."""
+        self._finish("complete", list(jobs))
+
+    @reports
+    def fail(self, job: Job, message: Text | None = None) -> None:
+        """Finish a job as failed: `STATUS_FAILED`, and it does not come again."""
+        if message is not None:
+            job.message = message
+        self._finish("fail", [job])
+
+    @reports
+    def retry(self, job: Job, delay: float = 0.0) -> bool:
+        """Let a job come again after ``delay`` seconds, one attempt poorer.
+
+        Returns:
+            False if its attempts are used up (``max_attempts`` of the owner):
+            it was buried instead.
+        """
+        return 2 not in self._finish("retry", [job], delay=ms_of(delay, "delay"))
+
+    @reports
+    def bury(self, job: Job, reason: Text | None = None) -> None:
+        """Put a job among the dead: `STATUS_FAILED`, kept until revived or purged."""
+        if reason is not None:
+            job.message = reason
+        self._finish("bury", [job])
+
+    @reports
+    def requeue(self, job: Job) -> None:
+        """Put a job back to the tail of its queue; costs no attempt."""
+        self._finish("requeue", [job])
+
+    @reports
+    def release(self, jobs: Job | Iterable[Job]) -> int:
+        """Put jobs back to the head of their queues, the first claim next; costs no attempt.
+
+        A job that is not held any more is skipped and logged.
+
+        Returns:
+            How many went back.
+        """
+        return self._release([jobs] if isinstance(jobs, Job) else list(jobs))
+
+    @reports
+    def save(self, job: Job) -> int:
+        """Write what was changed in a held job; returns how many fields."""
+        return self._run(
+            claims.save(job, self._keys, now=time.time(), max_size=self._jq.max_datasize)
+        )
+
+    @reports
+    def begun(self, *jobs: Job) -> None:
+        """Say that work on held jobs begins now: if the owner dies, the attempt counts."""
+        for each in _by_owner(jobs):
+            for job, answer in zip(each, self._run(claims.begun(each, self._keys))):
+                claims.judge(job, answer)
+
+    # Upkeep.
+
+    @reports
+    def recover(self) -> Recovered | None:
+        """Bring back what dead owners held, if it is time to.
+
+        None while this owner's own beats have not succeeded for one whole
+        lifetime without a gap (after an outage everybody looks dead), or if
+        another one looked within the last interval.
+        """
+        if not self._heart.may_reap():
+            return None
+        me = self._of_now().id
+        if not self._run(recovery.turn(me, int(self.interval * 1000), self._keys)):
+            return None
+        done = self._run(recovery.recover(None, None, MAX_ATTEMPTS, self._keys))
+        for owner in done.owners:
+            log.warning("owner is dead, its jobs were recovered", extra={"owner": owner})
+        if done.jobs or done.buried or done.dropped:
+            log.warning(
+                "recovered jobs of dead owners",
+                extra={"jobs": done.jobs, "buried": done.buried, "dropped": done.dropped},
+            )
+        return done
+
+    @reports
+    def upkeep(self) -> None:
+        """Recover orphans, promote due jobs, and tend the sets, each a bounded step."""
+        self.recover()
+        self._run(schedule.promote_due(None, 100, self._keys))
+        for job_id in self._run(schedule.sweep(self._sweep, self._keys)):
+            log.warning("an id without a job was dropped", extra={"job_id": job_id})
+
+    # Behind them.
+
+    def _finish(self, verb: str, jobs: list[Job], *, delay: int = 0) -> list[int]:
+        answers: list[int] = []
+        error: JobQueueError | None = None
+        for each in _by_owner(jobs):
+            for first in range(0, len(each), claims.SLICE):
+                part = each[first : first + claims.SLICE]
+                done = self._run(
+                    claims.finish(
+                        verb, part, self._keys, delay=delay, limit=self.max_attempts,
+                        max_size=self._jq.max_datasize,
+                    )  # fmt: skip
+                )
+                for job, answer in zip(part, done):
+                    try:
+                        self._ended(job, verb, answer)
+                    except JobQueueError as refused_one:
+                        error = error or refused_one
+                answers += done
+        if error is not None:
+            raise error
+        return answers
+
+    def _ended(self, job: Job, verb: str, answer: int) -> None:
+        claim = held_by(job)
+        if self._identity is not None:
+            self._identity.ended(claim.field)
+        job._claim = None
+        claims.judge(job, answer)
+        if answer == 2:
+            verb = "bury"
+        job.status = _AFTER.get(verb, STATUS_CREATED)
+        if verb not in _AFTER:
+            job.started = 0
+        job.clear_modified()
+
+    def _release(self, jobs: list[Job]) -> int:
+        back = 0
+        for each in _by_owner(jobs):
+            # The last claim goes first, so that the first one ends up at the head.
+            each = sorted(each, key=lambda job: -int(held_by(job).number))
+            for first in range(0, len(each), claims.SLICE):
+                part = each[first : first + claims.SLICE]
+                done = self._run(
+                    claims.finish("release", part, self._keys, max_size=self._jq.max_datasize)
+                )
+                for job, answer in zip(part, done):
+                    try:
+                        self._ended(job, "release", answer)
+                        back += 1
+                    except JobQueueError as error:
+                        log.warning(str(error), extra={"job_id": job.id})
+        return back
+
+    def _release_held(self) -> int:
+        return self._release(self.held)
+
+
+_AFTER = {"complete": STATUS_COMPLETED, "fail": STATUS_FAILED, "bury": STATUS_FAILED}
+
+
+def _by_owner(jobs: Iterable[Job]) -> list[list[Job]]:
+    groups: dict[bytes, list[Job]] = {}
+    for job in jobs:
+        if not isinstance(job, Job):
+            raise ArgumentError(f"Invalid argument (a Job, not {type(job).__name__})")
+        groups.setdefault(held_by(job).owner, []).append(job)
+    return list(groups.values())
+
+
+__all__ = ["INTERVAL", "LIFETIME", "MAX_ATTEMPTS", "Owner"]
