@@ -189,19 +189,19 @@ class PerlQueue:
     """
 
     def __init__(self, peer: PerlPeer, handle: int) -> None:
-        self._peer = peer
+        self.peer = peer
         self.handle = handle
 
     def attempt(self, method: str, *args: object, scalar: bool = False) -> Answer:
         """Call a method; the answer tells also when Perl died."""
-        return self._peer.attempt(self.handle, method, *args, scalar=scalar)
+        return self.peer.attempt(self.handle, method, *args, scalar=scalar)
 
     def _call(self, method: str, *args: object, scalar: bool = False) -> list[Form]:
-        return self._peer.call(self.handle, method, *args, scalar=scalar)
+        return self.peer.call(self.handle, method, *args, scalar=scalar)
 
     def _one_job(self, method: str, *args: object) -> PerlJob | None:
         returned = self._call(method, *args)
-        return PerlJob(self._peer, returned[0]) if returned and "handle" in returned[0] else None
+        return PerlJob(self.peer, returned[0]) if returned and "handle" in returned[0] else None
 
     def _one_number(self, method: str, *args: object) -> int | None:
         """A number, or None where Perl returns nothing or undef."""
