@@ -8,12 +8,13 @@ retry or wait.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import ipaddress
 import re
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import attrs
@@ -46,10 +47,27 @@ _TLS_OPTIONS = {"ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile",
 _URL_OPTIONS = {"db", "client_name", "username", "password"}
 _SCHEMES = ("redis", "rediss", "unix", "embedded")
 
+T = TypeVar("T")
+
 
 def refused(message: str) -> ArgumentError:
     """Make the error of an attribute of JobQueue that does not fit: code 0, as in Perl."""
     return ArgumentError(message, code=E_NO_ERROR)
+
+
+def discreet(read: Callable[[T], Address]) -> Callable[[T], Address]:
+    """Raise the refusals of ``read`` without its frames, in which a password may be seen."""
+
+    @functools.wraps(read)
+    def call(where: T) -> Address:
+        try:
+            return read(where)
+        except ArgumentError as error:
+            refusal = error.with_traceback(None)
+        del where
+        raise refusal
+
+    return call
 
 
 @attrs.frozen(slots=True, repr=False)
@@ -108,7 +126,7 @@ class Address:
         return self.make_pool(connection_class=connection, max_connections=_MANY, **settings)
 
 
-_TAKEN = set(inspect.signature(redis.Connection).parameters) | {
+_TAKEN = {
     name for part in redis.Connection.__mro__ if part is not object
     for name in inspect.signature(part.__init__).parameters  # type: ignore[misc]
 }  # fmt: skip
@@ -200,13 +218,9 @@ def url_address(url: str, **rest: Any) -> Address:
     settings = _url_settings(url, scheme)
     if scheme == "unix":
         return socket_address(settings.pop("path", ""), settings, **rest)
-    named = server_address(_host_port(settings))
+    host, port = settings["host"], settings.get("port", DEFAULT_PORT)
+    named = server_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     return attrs.evolve(named, settings={**settings, **named.settings}, **rest)
-
-
-def _host_port(settings: Mapping[str, Any]) -> str:
-    host = settings["host"]
-    return f"[{host}]:{settings['port']}" if ":" in host else f"{host}:{settings['port']}"
 
 
 def _url_settings(url: str, scheme: str) -> dict[str, Any]:
@@ -215,15 +229,8 @@ def _url_settings(url: str, scheme: str) -> dict[str, Any]:
         port = parts.port
     except ValueError:
         raise _bad_url("its port or host is malformed") from None
-    options = parse_qs(parts.query, keep_blank_values=True)
     if "#" in url:
         raise _bad_url("it holds a '#'")
-    if not set(options) <= (_URL_OPTIONS | _TLS_OPTIONS):
-        raise _bad_url("an option behind '?' is unknown")
-    if scheme != "rediss" and set(options) & _TLS_OPTIONS:
-        raise _bad_url("options of TLS need rediss://")
-    if not set(options.get("ssl_cert_reqs", ())) <= {"none", "optional", "required"}:
-        raise _bad_url("ssl_cert_reqs is none, optional or required")
     if scheme != "unix":
         if not parts.hostname:
             raise _bad_url("it names no host")
@@ -231,18 +238,24 @@ def _url_settings(url: str, scheme: str) -> dict[str, Any]:
             raise _bad_url("its port is 0")
         if not re.fullmatch("/?[0-9]*/?", parts.path):
             raise _bad_url("its path is not the number of a database")
+    _check_options(parse_qs(parts.query, keep_blank_values=True), scheme)
     try:
         settings: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
     except ValueError:
         raise _bad_url("an option behind '?' has no good value") from None
-    if scheme == "unix":
-        return settings
-    settings.setdefault("port", DEFAULT_PORT)
     if scheme == "rediss":
         # redis-py before 6 does not look at the name in a certificate unless told to.
-        unchecked = settings.get("ssl_cert_reqs") == "none"
-        settings.setdefault("ssl_check_hostname", not unchecked)
+        settings.setdefault("ssl_check_hostname", settings.get("ssl_cert_reqs") != "none")
     return settings
+
+
+def _check_options(options: Mapping[str, list[str]], scheme: str) -> None:
+    if not set(options) <= (_URL_OPTIONS | _TLS_OPTIONS):
+        raise _bad_url("an option behind '?' is unknown")
+    if scheme != "rediss" and set(options) & _TLS_OPTIONS:
+        raise _bad_url("options of TLS need rediss://")
+    if not set(options.get("ssl_cert_reqs", ())) <= {"none", "optional", "required"}:
+        raise _bad_url("ssl_cert_reqs is none, optional or required")
 
 
 def _bad_url(why: str) -> ArgumentError:

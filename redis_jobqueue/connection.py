@@ -1,4 +1,4 @@
-"""The synchronous driver: runs an operation over redis-py connections, and sorts the errors.
+"""The synchronous driver: runs an operation over redis-py connections.
 
 It speaks through pooled `redis.Connection` objects, not through `redis.Redis`:
 less work a call, and nothing is ever sent twice.  A request whose bytes may
@@ -11,48 +11,37 @@ reconnects unseen, as in Perl, as long as nothing was sent.
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import attrs
 from redis import exceptions
+from redis.connection import ConnectionPool
 
 from redis_jobqueue.address import Address
-from redis_jobqueue.errors import (
-    JobQueueError,
-    MaxMemoryError,
-    NetworkError,
-    RedisError,
-)
+from redis_jobqueue.errors import JobQueueError, NetworkError, RedisError
 from redis_jobqueue.lua import SCRIPTS
-from redis_jobqueue.operations.request import (
-    Command,
-    Operation,
-    Pipeline,
-    Request,
-    Script,
-    Wait,
+from redis_jobqueue.operations.request import Command, Operation, Request, Script, Wait
+from redis_jobqueue.sorting import (
+    ANSWERS,
+    FAILURES,
+    MOVED,
+    NOT_CONNECTED,
+    sorted_error,
+    without_frames,
 )
 
 T = TypeVar("T")
 
 WAIT_MARGIN = 5.0
 """Seconds that a blocking command may answer late where no operation_timeout is set."""
-
-# redis-py takes the first word off these replies; last words of Perl's messages have it.
-_CODES: dict[type[Exception], str] = {
-    exceptions.BusyLoadingError: "LOADING",
-    exceptions.NoScriptError: "NOSCRIPT",
-    exceptions.OutOfMemoryError: "OOM",
-    exceptions.ReadOnlyError: "READONLY",
-    exceptions.NoPermissionError: "NOPERM",
-    exceptions.ExecAbortError: "EXECABORT",
-    exceptions.MasterDownError: "MASTERDOWN",
-    exceptions.ClusterDownError: "CLUSTERDOWN",
-}
-_FULL = "command not allowed when used memory > 'maxmemory'"
-# Errors that redis-py calls a lost connection and that are an answer of the server.
-_ANSWERS = (exceptions.BusyLoadingError, exceptions.AuthenticationError,
-            exceptions.AuthorizationError)  # fmt: skip
+LEAST_MARGIN = 1.0
+"""Seconds that it may be late in any case: a job taken by an unread reply is lost."""
 
 
 def drive(operation: Operation[T], send: Callable[[Request], Any]) -> T:
@@ -91,14 +80,16 @@ class Driver:
         self.reconnect_on_error = reconnect_on_error
         self.connection_timeout = connection_timeout
         self.operation_timeout = operation_timeout
-        self._pool: Any = None
+        self._held: _Pool | None = None
         self._dead = False
-        # Counts the times at which all idle connections were dropped on purpose:
-        # one of the present generation that is closed was lost.
-        self._generation = 0
 
     def __repr__(self) -> str:
         return f"Driver({self.address.server!r})"
+
+    @property
+    def pool(self) -> Any:
+        """The redis-py pool that calls use now."""
+        return self._pool_of_now().connections
 
     def run(self, operation: Operation[T]) -> T:
         """Drive an operation to its end and give its result."""
@@ -111,31 +102,25 @@ class Driver:
             NetworkError, MaxMemoryError, RedisError: see `sorted_error`.
         """
         pool = self._pool_of_now()
+        connection = self._take(pool, request)
+        answered = False
         try:
-            connection = self._checkout(pool)
-        except (exceptions.RedisError, OSError) as error:
-            raise self.failed(error, request, connecting=True) from error
-        try:
-            return self.exchange(connection, request)
+            reply = self.exchange(connection, request)
+            answered = True
+            return reply
         except exceptions.ResponseError as error:
-            raise self.failed(error, request) from error
-        except (exceptions.RedisError, OSError) as error:
-            connection.disconnect()
-            raise self.failed(error, request) from error
-        except BaseException:
-            # Interrupted half-way: an unread reply must not answer the next call.
-            connection.disconnect()
-            raise
+            answered = True
+            raise self._lost(pool, error, request) from error
+        except FAILURES as error:
+            raise self._lost(pool, error, request) from error
         finally:
-            pool.release(connection)
+            # Broken or interrupted half-way: an unread reply must not answer the next call.
+            self._put_back(pool, connection, keep=answered)
 
     def connect(self) -> None:
         """Make sure that the server can be reached; sends nothing but a log-in."""
         pool = self._pool_of_now()
-        try:
-            pool.release(self._checkout(pool))
-        except (exceptions.RedisError, OSError) as error:
-            raise self.failed(error, None, connecting=True) from error
+        self._put_back(pool, self._take(pool, None), keep=True)
 
     def set_timeouts(
         self, connection_timeout: float | None, operation_timeout: float | None
@@ -143,39 +128,98 @@ class Driver:
         """Use other timeouts from the next call on."""
         self.connection_timeout = connection_timeout
         self.operation_timeout = operation_timeout
-        self.close()
+        self._leave_pool()
 
     def close(self) -> None:
-        """Close the idle connections; later calls connect again."""
-        pool, self._pool = self._pool, None
-        self._generation += 1
-        self._dead = False
-        if pool is not None:
-            pool.disconnect()
+        """Close the idle connections; later calls connect again.
 
-    def _pool_of_now(self) -> Any:
+        A call of another thread ends first, and closes its connection then.
+        """
+        self._dead = False
+        self._leave_pool()
+
+    def failed(
+        self, error: Exception, request: Request | None, *, connecting: bool = False
+    ) -> JobQueueError:
+        """Sort an error, and drop the idle connections where it tells that they are useless."""
+        return self._lost(self._held, error, request, connecting=connecting)
+
+    def _lost(
+        self, pool: _Pool | None, error: Exception, request: Request | None, *,
+        connecting: bool = False,
+    ) -> JobQueueError:  # fmt: skip
+        found = sorted_error(error, request, self.address, connecting)
+        lost = isinstance(found, NetworkError) and not isinstance(error, _Crowded)
+        if lost or (isinstance(found, RedisError) and MOVED.search(str(found))):
+            # Whatever ended one connection has most likely ended them all.  A server
+            # that became a replica is left, so that its name is looked up again.
+            if pool is self._held:
+                self._leave_pool()
+            self._dead = lost and not self.reconnect_on_error
+        return found
+
+    def _pool_of_now(self) -> _Pool:
         # Without a lock, which a fork could leave locked: two threads may make a pool
         # each, and the one that is not kept closes with its last connection.
-        if (pool := self._pool) is None:
-            pool = self.address.pool(self.connection_timeout, self.operation_timeout)
-            self._pool = pool
+        pool = self._held
+        if pool is None or pool.pid != os.getpid():
+            # A forked child has no use for its parent's sockets, and leaves its locks alone.
+            pool = self._held = _Pool.of(self)
         return pool
 
-    def _checkout(self, pool: Any) -> Any:
-        if self._dead:
-            raise exceptions.ConnectionError("Not connected to any server")
+    def _leave_pool(self) -> None:
+        pool, self._held = self._held, None
+        if pool is not None and pool.pid == os.getpid():
+            pool.connections.disconnect(inuse_connections=False)
+
+    def _take(self, pool: _Pool, request: Request | None) -> Any:
+        outer = sys.exc_info()[1]
         try:
-            connection = pool.get_connection()
-        except TypeError:  # redis-py before 5.3 wants the name of a command
-            connection = pool.get_connection("EVALSHA")
-        socket_now = connection._sock
-        seen = getattr(connection, "_jobqueue", None)
-        connection._jobqueue = (self._generation, socket_now)
-        if seen is not None and seen[1] is not socket_now and not self.address.unseen:
-            if seen[0] == self._generation:
-                pool.release(connection)
-                raise exceptions.ConnectionError("Not connected to any server")
+            return self._checkout(pool)
+        except FAILURES as error:
+            found = self._lost(pool, error, request, connecting=True)
+            raise found from without_frames(error, outer)
+
+    def _checkout(self, pool: _Pool) -> Any:
+        if self._dead:
+            raise exceptions.ConnectionError(NOT_CONNECTED)
+        if pool.free is not None and not pool.free.acquire(timeout=self.address.pool_timeout):
+            raise _Crowded(
+                f"none of the {self.address.pool_size} connections was free within "
+                f"{self.address.pool_timeout} s"
+            )
+        try:
+            connection = self._connected(pool.connections)
+        except BaseException:
+            if pool.free is not None:
+                pool.free.release()
+            raise
+        expected = getattr(connection, "_jobqueue", None)
+        if expected is not None and expected is not connection._sock and not self.address.reconnect:
+            self._put_back(pool, connection, keep=True)
+            raise exceptions.ConnectionError(NOT_CONNECTED)
         return connection
+
+    def _connected(self, connections: Any) -> Any:
+        until = time.monotonic() + self.address.reconnect
+        while True:
+            try:
+                return get_connection(connections)
+            except ANSWERS:
+                raise
+            except FAILURES:
+                if time.monotonic() + self.address.every >= until:
+                    raise
+            time.sleep(self.address.every)
+
+    def _put_back(self, pool: _Pool, connection: Any, *, keep: bool) -> None:
+        if not keep or pool is not self._held:
+            connection.disconnect()
+        # Next time it must have this very socket, else it was lost; None: we closed it.
+        connection._jobqueue = connection._sock
+        pool.connections.release(connection)
+        if pool.free is not None:
+            pool.free.release()
 
     def exchange(self, connection: Any, request: Request) -> Any:
         """Send one request over a connection that the caller holds, and give its reply."""
@@ -198,16 +242,22 @@ class Driver:
 
     def _wait(self, connection: Any, request: Wait) -> Any:
         connection.send_command(*request.args)
-        late = self.operation_timeout or WAIT_MARGIN
-        if not connection.can_read(timeout=request.seconds + late):
-            raise exceptions.TimeoutError("Timeout reading from socket")
-        return connection.read_response(disable_decoding=True)
+        late = max(self.operation_timeout or WAIT_MARGIN, LEAST_MARGIN)
+        # Of the socket, for no argument of redis-py says it in all versions.
+        sock = connection._sock
+        usual = sock.gettimeout()
+        sock.settimeout(request.seconds + late)
+        try:
+            return connection.read_response(disable_decoding=True)
+        finally:
+            if connection._sock is sock:
+                sock.settimeout(usual)
 
     def _pipeline(self, connection: Any, requests: Sequence[Script | Command]) -> list[Any]:
         packed = b"".join(
             part for each in requests for part in connection.pack_command(*_words(each))
         )
-        connection.send_packed_command([packed])
+        connection.send_packed_command(packed)
         replies: list[Any] = []
         for _ in requests:
             try:
@@ -222,23 +272,37 @@ class Driver:
                 raise reply
         return replies
 
-    def failed(
-        self, error: Exception, request: Request | None, *, connecting: bool = False
-    ) -> JobQueueError:
-        """Sort an error, and drop the idle connections where it tells that they are useless."""
-        found = sorted_error(error, request, self.address, connecting)
-        moved = isinstance(error, (exceptions.ReadOnlyError, exceptions.MasterDownError))
-        if isinstance(found, NetworkError) or moved:
-            self._drop_idle()
-            self._dead = isinstance(found, NetworkError) and not self.reconnect_on_error
-        return found
 
-    def _drop_idle(self) -> None:
-        # Whatever ended one connection has most likely ended them all.  A server
-        # that became a replica is left, so that its name is looked up again.
-        self._generation += 1
-        if (pool := self._pool) is not None:
-            pool.disconnect(inuse_connections=False)
+@attrs.frozen(eq=False)
+class _Pool:
+    """Connections of one process, and how many of them may still be taken."""
+
+    pid: int
+    connections: Any = attrs.field(repr=False)  # that of redis-py 7 shows the password
+    free: threading.Semaphore | None
+
+    @classmethod
+    def of(cls, driver: Driver) -> _Pool:
+        address = driver.address
+        return cls(
+            os.getpid(),
+            address.pool(driver.connection_timeout, driver.operation_timeout),
+            threading.Semaphore(address.pool_size) if address.pool_size else None,
+        )
+
+
+class _Crowded(exceptions.ConnectionError):
+    """All connections are in use: nothing is wrong with any of them."""
+
+
+_NAMES = inspect.signature(ConnectionPool.get_connection).parameters
+# redis-py before 5.3 wants the name of a command, later ones warn of it.
+_WORDS = ("EVALSHA",) if _NAMES["command_name"].default is inspect.Parameter.empty else ()
+
+
+def get_connection(pool: Any) -> Any:
+    """Take a connected connection out of a redis-py pool of any version."""
+    return pool.get_connection(*_WORDS)
 
 
 def _words(request: Script | Command) -> Sequence[bytes | int]:
@@ -246,48 +310,3 @@ def _words(request: Script | Command) -> Sequence[bytes | int]:
         return request.args
     count = b"%d" % len(request.keys)
     return (b"EVALSHA", SCRIPTS[request.name].sha, count, *request.keys, *request.args)
-
-
-def sorted_error(
-    error: Exception, request: Request | None, address: Address, connecting: bool = False
-) -> JobQueueError:
-    """Turn an error of redis-py or the system into ours, by Perl's rules.
-
-    Returns:
-        `NetworkError` where no answer came, `MaxMemoryError` where the server
-        is full, `RedisError` for every other answer.
-    """
-    text = str(error)
-    if isinstance(error, exceptions.ResponseError) or isinstance(error, _ANSWERS):
-        if _FULL in text:
-            return MaxMemoryError(f"[{_command(request)}] OOM {_FULL}")
-        code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), "")
-        shown = text if not code or text.startswith(code) else f"{code} {text}"
-        return RedisError(f"[{_command(request)}] {shown}")
-    if isinstance(error, exceptions.InvalidResponse):
-        return RedisError(f"The server at {address.server} does not speak Redis: {text[:80]}")
-    job_id = request.job_id if isinstance(request, Script) else None
-    if text == "max number of clients reached":
-        return RedisError(f"[{_command(request)}] ERR {text}")
-    if connecting and "Not connected" not in text:
-        text = f"Could not connect to Redis server at {address.server}: {_reason(error)}"
-    elif isinstance(error, exceptions.TimeoutError):
-        text = "Error while reading from Redis server: no answer within the timeout"
-    return NetworkError(text, job_id=job_id.decode("latin-1") if job_id is not None else None)
-
-
-def _reason(error: Exception) -> str:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        cause = cause.__cause__ or cause.__context__
-    return str(error)
-
-
-def _command(request: Request | None) -> str:
-    if isinstance(request, Script):
-        return request.name
-    if isinstance(request, (Command, Wait)):
-        return str(request.args[0], "ascii") if isinstance(request.args[0], bytes) else "?"
-    return "pipeline" if isinstance(request, Pipeline) else "connect"

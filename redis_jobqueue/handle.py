@@ -9,12 +9,13 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import redis as redis_py
 
-from redis_jobqueue.address import Address, address_of, refused
+from redis_jobqueue.address import Address, refused
 from redis_jobqueue.connection import Driver
 from redis_jobqueue.errors import E_NO_ERROR, ERROR, JobQueueError, RedisError
 from redis_jobqueue.keys import NAMESPACE, Keys, text
 from redis_jobqueue.checks import Text
 from redis_jobqueue.operations.request import Command, Operation
+from redis_jobqueue.options import address_of
 
 DEFAULT_TIMEOUT = 0
 MAX_DATASIZE = 512 * 1024 * 1024
@@ -57,10 +58,14 @@ def _seconds(value: Any, name: str, *, none: bool = False) -> Any:
     number = value
     if isinstance(value, str):
         try:
-            number = int(value) if value.strip().isdigit() else float(value)
+            number = int(value) if value.strip().isdecimal() else float(value)
         except ValueError:
             number = -1
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number:
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, (int, float))
+        or not 0 <= number <= threading.TIMEOUT_MAX
+    ):
         raise refused(
             f"Attribute ({name}) must be a number of seconds, 0 or more"
             + (", or None" if none else "")
@@ -77,7 +82,7 @@ def _flag(value: Any, name: str) -> bool:
 
 
 def _size(value: Any, name: str) -> int:
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise refused(f"Attribute ({name}) must be a whole number of bytes, 0 or more")
@@ -99,7 +104,7 @@ class Handle:
         *,
         timeout: float = DEFAULT_TIMEOUT,
         check_maxmemory: bool = True,
-        reconnect_on_error: bool = True,
+        reconnect_on_error: bool = _UNSET,
         connection_timeout: float | None = _UNSET,
         operation_timeout: float | None = _UNSET,
         max_datasize: int = MAX_DATASIZE,
@@ -122,7 +127,8 @@ class Handle:
         self._owned = shared is None
         if shared is not None:
             self._driver = shared._driver
-            for name, value in (("connection_timeout", connection_timeout),
+            for name, value in (("reconnect_on_error", reconnect_on_error),
+                                ("connection_timeout", connection_timeout),
                                 ("operation_timeout", operation_timeout)):  # fmt: skip
                 if value is not _UNSET:
                     setattr(self, name, value)
@@ -134,10 +140,12 @@ class Handle:
                 operation_timeout = address.operation_timeout
             self._driver = Driver(
                 address,
-                reconnect_on_error=_flag(reconnect_on_error, "reconnect_on_error"),
+                reconnect_on_error=reconnect_on_error is _UNSET
+                or _flag(reconnect_on_error, "reconnect_on_error"),
                 connection_timeout=_seconds(connection_timeout, "connection_timeout", none=True),
                 operation_timeout=_seconds(operation_timeout, "operation_timeout", none=True),
             )
+        del redis  # it may hold a password, which a traceback with locals would show
         self._driver.connect()
         if check_maxmemory:
             self._max_datasize = min(self._max_datasize, self._maxmemory() or MAX_DATASIZE)
@@ -241,7 +249,7 @@ class Handle:
     @property
     def redis(self) -> redis_py.Redis:
         """A plain redis-py client: the one handed in, else one on this queue's connections."""
-        return self._client or redis_py.Redis(connection_pool=self._driver._pool_of_now())
+        return self._client or redis_py.Redis(connection_pool=self._driver.pool)
 
     def _run(self, operation: Operation[T]) -> T:
         return self._driver.run(operation)

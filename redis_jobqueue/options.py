@@ -22,6 +22,7 @@ from redis_jobqueue.address import (
     DEFAULT_SERVER,
     PLAIN,
     Address,
+    discreet,
     is_tls,
     refused,
     server_address,
@@ -30,6 +31,7 @@ from redis_jobqueue.address import (
 )
 
 
+@discreet
 def address_of(where: Any) -> Address:
     """Read any form of the constructor's ``redis`` argument.
 

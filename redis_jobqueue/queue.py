@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from redis_jobqueue.address import address_from_env
 from redis_jobqueue.arguments import (
     Name,
     filter_of,
@@ -29,6 +27,7 @@ from redis_jobqueue.keys import text
 from redis_jobqueue.management import Management
 from redis_jobqueue.operations import jobs, schedule, survey
 from redis_jobqueue.operations.request import Command
+from redis_jobqueue.settings import address_from_env
 
 
 class JobQueue(Management):
@@ -62,7 +61,7 @@ class JobQueue(Management):
     """
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, **options: Any) -> JobQueue:
+    def from_env(cls, environ: Mapping[str, str] | None = None, **options: Any) -> JobQueue:
         """Make a queue for the server that the environment names.
 
         ``REDIS_URL`` (with ``REDIS_TLS_VERIFY`` and ``REDIS_CA_FILE``) if it
@@ -74,23 +73,20 @@ class JobQueue(Management):
         recovery model's.
 
         Args:
-            environ: where to look.
+            environ: where to look; by default the environment of the process.
             options: the other arguments of `JobQueue`.
 
         Raises:
             ArgumentError: code 0; a setting cannot be used.
         """
-        return cls(address_from_env(environ), **options)
+        address = address_from_env(os.environ if environ is None else environ)
+        return cls(address, **options)
 
     @classmethod
     def default(cls) -> JobQueue:
         """Give the one queue of this process, made from the environment when first asked for."""
-        global _default
-        if _default is None:
-            with _default_lock:
-                if _default is None:
-                    _default = cls.from_env()
-        return _default
+        # No lock, which a fork could leave locked: of two made at once one is dropped.
+        return _default.get("queue") or _default.setdefault("queue", cls.from_env())
 
     def __enter__(self) -> JobQueue:
         return self
@@ -359,7 +355,6 @@ def _when(delay: float | None, at: float | None, front: Any) -> bytes:
     return b"A%d" % ms_of(at, "at")
 
 
-_default: JobQueue | None = None
-_default_lock = threading.Lock()
+_default: dict[str, JobQueue] = {}
 
 __all__ = ["DEFAULT_TIMEOUT", "MAX_DATASIZE", "JobQueue"]

@@ -12,6 +12,7 @@ from redis_jobqueue.address import (
     DEFAULT_PORT,
     DEFAULT_SERVER,
     Address,
+    discreet,
     is_tls,
     refused,
     server_address,
@@ -69,7 +70,8 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     return number
 
 
-def address_from_env(environ: Mapping[str, str] = os.environ) -> Address:
+@discreet
+def address_from_env(environ: Mapping[str, str]) -> Address:
     """Read the address from the environment; see `JobQueue.from_env`."""
     commands = _seconds(environ, "REDIS_COMMAND_TIMEOUT", 5.0)
     rest: dict[str, Any] = {
