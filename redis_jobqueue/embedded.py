@@ -189,8 +189,11 @@ class EmbeddedServer:
         except OSError:
             link.close()
             raise
-        link.setblocking(False)
-        self._hold(link)
+        if "error" in word:
+            link.close()
+        else:
+            link.setblocking(False)
+            self._hold(link)
         return word
 
     def _start_guardian(self, sockets: str) -> int:

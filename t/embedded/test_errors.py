@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,12 +93,13 @@ def test_broken_program(
 ) -> None:
     """The first program on PATH is broken: the error has its path and its last words."""
     program = put_on_path(tmp_path, text, 0o755, monkeypatch)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     url = f"embedded://{tmp_path}/data" if form == "shared" else "embedded://"
-    with pytest.raises(NetworkError, match=reason) as caught:
-        embedded.start(url)
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        monkeypatch.setattr("tempfile.tempdir", temporary)
+        with pytest.raises(NetworkError, match=reason) as caught:
+            embedded.start(url)
+        assert [] == os.listdir(temporary)
     assert str(program) in str(caught.value)
-    assert [] == list(tmp_path.glob("rjq-*"))
 
 
 def test_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
