@@ -116,8 +116,8 @@ class Address:
             **self.settings,
             **self.renew(),
             **PLAIN,
-            "socket_timeout": operation_timeout or None,
-            "socket_connect_timeout": connection_timeout or _FOREVER,
+            "socket_timeout": min(operation_timeout, _FOREVER) if operation_timeout else None,
+            "socket_connect_timeout": min(connection_timeout or _FOREVER, _FOREVER),
         }
         connection = settings.pop("connection_class", redis.Connection)
         if not issubclass(connection, UnixDomainSocketConnection):

@@ -7,7 +7,7 @@ another code.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from redis_jobqueue.checks import Text
@@ -42,15 +42,19 @@ def queue_of(queue: Any) -> bytes:
 
 def names_of(value: Any, what: str) -> list[bytes]:
     """Give one name or several, each once, in their order."""
-    if isinstance(value, Mapping):
+    if value is not None and not isinstance(value, (*NAMES, str, bytes, int, float)):
         raise ArgumentError(f"{what} must be a name or a list of names", code=E_NO_ERROR)
-    names: Iterable[Any] = value if isinstance(value, NAMES) else [value]
-    return list(dict.fromkeys(name_of(name, what) for name in names))
+    return list(dict.fromkeys(_each(value, what)))
 
 
 def filter_of(value: Any, what: str) -> set[bytes] | None:
     """Give the names that a filter lets through; None if all."""
-    return None if value is None else set(names_of(value, what)) or None
+    return None if value is None else set(_each(value, what)) or None
+
+
+def _each(value: Any, what: str) -> Iterator[bytes]:
+    for name in value if isinstance(value, NAMES) else [value]:
+        yield name_of(name, what)
 
 
 def ms_of(seconds: Any, what: str) -> int:

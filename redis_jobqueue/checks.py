@@ -17,6 +17,12 @@ from redis_jobqueue.storable import is_storable
 Text = str | bytes
 Number = int | float
 
+# Text that Perl takes for a number.
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
+_NUMBER = re.compile(
+    r"\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)\s*", re.ASCII | re.IGNORECASE
+)
+
 
 def unfit(name: str, value: object, rule: str) -> ArgumentError:
     # A value can be long or secret: show its type, and the value of a number only.
@@ -53,7 +59,7 @@ def expire_of(name: str, value: object) -> int | None:
     number: object = value
     if isinstance(value, (str, bytes)):
         given = value.decode("latin-1") if isinstance(value, bytes) else value
-        number = int(given) if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII) else None
+        number = int(given) if _WHOLE.fullmatch(given) else None
     elif isinstance(value, float) and value.is_integer():
         number = int(value)
     elif value is None:
@@ -67,11 +73,9 @@ def number_of(name: str, value: object, most: float, rule: str) -> Number:
     number: object = value
     if isinstance(value, (str, bytes)):
         given = value.decode("latin-1") if isinstance(value, bytes) else value
-        if re.fullmatch(r"\s*[+-]?[0-9]+", given, re.ASCII):
+        if _WHOLE.fullmatch(given):
             number = int(given)
-        elif re.fullmatch(
-            r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", given, re.ASCII
-        ) or given.strip().lower() in ("inf", "infinity", "+inf", "+infinity"):
+        elif _NUMBER.fullmatch(given):
             number = float(given)
     if (
         isinstance(number, bool)

@@ -242,11 +242,10 @@ class Driver:
 
     def _wait(self, connection: Any, request: Wait) -> Any:
         connection.send_command(*request.args)
-        late = max(self.operation_timeout or WAIT_MARGIN, LEAST_MARGIN)
         # Of the socket, for no argument of redis-py says it in all versions.
         sock = connection._sock
         usual = sock.gettimeout()
-        sock.settimeout(request.seconds + late)
+        sock.settimeout(request.seconds + max(usual or WAIT_MARGIN, LEAST_MARGIN))
         try:
             return connection.read_response(disable_decoding=True)
         finally:
@@ -257,7 +256,7 @@ class Driver:
         packed = b"".join(
             part for each in requests for part in connection.pack_command(*_words(each))
         )
-        connection.send_packed_command(packed)
+        connection.send_packed_command([packed])
         replies: list[Any] = []
         for _ in requests:
             try:

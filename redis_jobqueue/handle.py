@@ -64,7 +64,7 @@ def _seconds(value: Any, name: str, *, none: bool = False) -> Any:
     if (
         isinstance(number, bool)
         or not isinstance(number, (int, float))
-        or not 0 <= number <= threading.TIMEOUT_MAX
+        or not 0 <= number
     ):
         raise refused(
             f"Attribute ({name}) must be a number of seconds, 0 or more"
@@ -147,8 +147,8 @@ class Handle:
             )
         del redis  # it may hold a password, which a traceback with locals would show
         self._driver.connect()
-        if check_maxmemory:
-            self._max_datasize = min(self._max_datasize, self._maxmemory() or MAX_DATASIZE)
+        if _flag(check_maxmemory, "check_maxmemory") and (most := self._maxmemory()):
+            self._max_datasize = min(self._max_datasize, most)
 
     def __repr__(self) -> str:
         address = self._driver.address

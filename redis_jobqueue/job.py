@@ -179,10 +179,8 @@ class Job:
             if (check := _CHECKS.get(name)) is not None:
                 self._values[name] = check(name, value)
         self._meta = MetaData(self._strings, self._touch)
-        if (meta := values.get("meta_data")) is not None:
-            if not isinstance(meta, Mapping):
-                raise unfit("meta_data", meta, "a mapping")
-            self._meta.replace(meta)
+        if "meta_data" in values:
+            self.meta_data = values["meta_data"]
             self._meta._modified.clear()
         self._modified = set(JOB_ATTRIBUTES)
         if "status" in values:

@@ -61,12 +61,15 @@ class Entry:
 
     @classmethod
     def parse(cls, raw: bytes) -> Entry:
-        """Read an element as Perl does: what follows the first space is the time.
+        """Read an element as Perl does: the first word is the id, the second the time.
 
-        A time that is no number counts as none.
+        A time that is no number counts as 0.  An element without a word has
+        the empty id.
         """
-        head, _, tail = raw.partition(b" ")
-        return cls(head, int(tail) if tail.isdigit() else None)
+        words = raw.split(None, 2)
+        if len(words) < 2:
+            return cls(words[0] if words else b"")
+        return cls(words[0], int(words[1]) if words[1].isdigit() else 0)
 
     def encode(self) -> bytes:
         """Give the element as it stands in the list."""

@@ -84,10 +84,10 @@ class MetaData(MutableMapping[Text, Any]):
     def replace(self, values: Mapping[Text, Any]) -> None:
         """Put these values in the place of all; marks only their names, as in Perl."""
         checked = {self._check(name): value for name, value in values.items()}
-        self._values.clear()
-        self._images.clear()
-        for name, value in checked.items():
-            self._put(name, value)
+        deleted = [name for name in self._modified if name not in self._values]
+        self._values = checked
+        self._images = {}
+        self._modified = dict.fromkeys([*deleted, *checked])
 
     def _load(self, name: Text, image: bytes) -> None:
         # As Perl reads it: these two are not thawed.

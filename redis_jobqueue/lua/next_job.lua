@@ -13,14 +13,15 @@
 --         {''}                 many entries were skipped: call again
 --
 -- Entries whose job is gone after its time are skipped, and so are the empty
--- entry and the entry 0, which are nobody's.
+-- entry and the entry 0, which are nobody's.  A time that is no number is over,
+-- as in Perl.
 
 local LONGEST = 500 -- entries that one call skips, so that it ends in about a millisecond
 
 -- What one entry comes to: nil to go on, else the reply.
 local function take(entry)
-    local id, epoch = string.match(entry, '^([^ ]*) ?(.*)$')
-    if id == '' or id == '0' then return nil end
+    local id, epoch = string.match(entry, '^%s*(%S+)%s*(%S*)')
+    if not id or entry == '0' then return nil end
     local key = ARGV[1] .. id
     local kind = redis.call('TYPE', key).ok
     if kind == 'hash' then
@@ -31,8 +32,7 @@ local function take(entry)
     elseif kind ~= 'none' then
         return {entry, 0, 'WRONGTYPE Operation against a key holding the wrong kind of value'}
     end
-    local ends = string.match(epoch, '^%d+$') and tonumber(epoch)
-    if ends and ends <= tonumber(ARGV[2]) then return nil end
+    if epoch ~= '' and (tonumber(epoch) or 0) <= tonumber(ARGV[2]) then return nil end
     return {entry}
 end
 

@@ -10,7 +10,7 @@
 local entries = redis.call('LRANGE', KEYS[1], ARGV[2], ARGV[3])
 local oldest, youngest, first, last
 for _, entry in ipairs(entries) do
-    local key = ARGV[1] .. string.match(entry, '^[^ ]*')
+    local key = ARGV[1] .. string.match(entry, '^%s*(%S*)')
     if redis.call('TYPE', key).ok == 'hash' then
         local text = redis.call('HGET', key, 'created')
         local time = text and tonumber(text)
