@@ -30,7 +30,7 @@ def missing() -> str | None:
         )
     except OSError as error:
         return f"no Perl: {error}"
-    return None if run.returncode == 0 else f"no Redis::JobQueue: {run.stderr.splitlines()[0]}"
+    return None if run.returncode == 0 else f"no Redis::JobQueue: {run.stderr.partition(' (')[0]}"
 
 
 @attrs.frozen

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import hypothesis.strategies as st
-
 from redis_jobqueue import Blessed, ScalarRef
 
 
@@ -168,22 +166,3 @@ FROM_PERL: dict[str, tuple[dict[str, Any], Any]] = {
     ),
 }
 """Perl data as a form, and the Python value that it reads as, by name."""
-
-
-def _containers(inner: Any) -> Any:
-    keys = st.one_of(st.text(max_size=8), st.integers(-999, 999).map(lambda n: f"i{n}"))
-    return st.one_of(
-        st.lists(inner, max_size=5),
-        st.lists(inner, max_size=5).map(tuple),
-        st.dictionaries(keys, inner, max_size=5),
-        st.builds(ScalarRef, inner),
-        st.builds(Blessed, st.just("My::Any"), st.lists(inner, max_size=3)),
-    )
-
-
-def storable_values() -> Any:
-    """A strategy for whatever Python can freeze."""
-    plain = st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary()
-    )
-    return st.recursive(plain, _containers, max_leaves=20)

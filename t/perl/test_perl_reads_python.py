@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import redis
 from hypothesis import given
+from support import strategies
+from support.tagged import same, value_of
 
 from perl.forms import Form, octets, perl_form
 from perl.peer import PerlQueue
-from perl.samples import FROM_PYTHON, storable_values
+from perl.samples import FROM_PYTHON
 from redis_jobqueue import STATUS_COMPLETED, STATUS_WORKING, Blessed, Job, JobQueue, ScalarRef
 
 
@@ -60,11 +62,25 @@ def test_values_of_update_job(name: str, jq: JobQueue, perl: PerlQueue) -> None:
     assert [referenced(value), as_metadata(value)] == perl.get_job_data(job.id, "result", "note")
 
 
-@given(value=storable_values())
+@given(value=strategies.values)
 def test_any_value(value: Any, jq: JobQueue, perl: PerlQueue) -> None:
     """Whatever can be frozen reaches Perl as its own data."""
     job = jq.add_job({"queue": "q", "expire": 600, "workload": value, "meta_data": {"m": value}})
     assert [referenced(value), as_metadata(value)] == perl.get_job_data(job.id, "workload", "m")
+    jq.delete_job(job)
+
+
+def no_reference_to_undef(value: Any) -> bool:
+    r"""Perl's ``\undef`` leads to the one undef there is: nothing in it to be shared."""
+    return not any(isinstance(part, ScalarRef) and part.value is None for part in value)
+
+
+@given(value=strategies.shared_values().filter(no_reference_to_undef))
+def test_any_sharing(value: Any, jq: JobQueue, perl: PerlQueue) -> None:
+    """Parts that are reached more than once, or from inside themselves, are so in Perl."""
+    job = jq.add_job({"queue": "q", "expire": 600, "workload": value})
+    [form] = perl.get_job_data(job.id, "workload")
+    assert same(strategies.as_perl_has_it(value), value_of(form)) is None
     jq.delete_job(job)
 
 

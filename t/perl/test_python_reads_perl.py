@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import redis
 from hypothesis import given
+from support import strategies
 
 from perl.forms import Form, Given, given_form, perl_form
 from perl.peer import PerlQueue
-from perl.samples import FROM_PERL, FROM_PYTHON, storable_values
+from perl.samples import FROM_PERL, FROM_PYTHON
 from redis_jobqueue import STATUS_COMPLETED, STATUS_WORKING, JobQueue, ScalarRef
 
 
@@ -71,7 +72,7 @@ def test_shapes(name: str, jq: JobQueue, perl: PerlQueue) -> None:
     check_shape(FROM_PYTHON[name], jq, perl)
 
 
-@given(value=storable_values())
+@given(value=strategies.values)
 def test_any_shape(value: Any, jq: JobQueue, perl: PerlQueue) -> None:
     """Whatever data Perl freezes, Python reads with the same shape."""
     check_shape(value, jq, perl)
