@@ -148,7 +148,8 @@ class Claiming(Lifecycle):
                 if claimed.jobs:
                     return claimed.jobs[0]
                 left = ends - time.monotonic() if ends is not None else 3600.0
-                if left <= 0:
+                if left <= 0 or self._nudged:
+                    self._nudged = False
                     return None
                 try:
                     waiting.wait(left)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis_jobqueue.address import refused
 from redis_jobqueue.checks import Text
@@ -68,6 +68,8 @@ class Lifecycle:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._stopping = False
+        self._nudged = False
+        self._facts: dict[str, Any] = {}
         self._wakes: set[Wake] = set()
         self._idle: list[tuple[tuple[bytes, ...], Waiting, Wake]] = []
         self._seen: dict[bytes, None] = {}
@@ -190,6 +192,17 @@ class Lifecycle:
         for wake in list(self._wakes):
             wake.set()
 
+    def nudge(self) -> None:
+        """End a blocking claim that waits, or the next one that would: it brings None."""
+        self._nudged = True
+        for wake in list(self._wakes):
+            wake.set()
+
+    def describe(self, **facts: Any) -> None:
+        """Add to what `JobQueue.owners` shows of this owner; JSON values only."""
+        self._facts.update(facts)
+        self._beats.run(claims.describe(self._of_now().id, self._about(), self._keys))
+
     @reports
     def beat(self) -> bool:
         """Beat now; False if the owner was fenced, and has a new id."""
@@ -242,6 +255,7 @@ class Lifecycle:
                 "lifetime": self.lifetime,
                 "max_attempts": self.max_attempts,
                 "queues": [name.decode("latin-1") for name in self._seen],
+                **self._facts,
             }
         ).encode()
 

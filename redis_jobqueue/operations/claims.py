@@ -108,6 +108,11 @@ def start(owner: bytes, about: bytes, lifetime: int, keys: Keys) -> Operation[bo
         raise
 
 
+def describe(owner: bytes, about: bytes, keys: Keys) -> Operation[bool]:
+    """Replace what an owner says of itself; False if it has no beat."""
+    return bool((yield Script("describe", (keys.heartbeat, keys.about), (owner, about))))
+
+
 @attrs.frozen(slots=True)
 class Beat:
     """What the server answered to a beat.

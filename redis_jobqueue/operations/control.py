@@ -54,6 +54,13 @@ def desired_concurrency(queue: bytes, keys: Keys) -> Operation[Concurrency | Non
     return read_concurrency((yield Command((b"HGET", keys.concurrency, queue))))
 
 
+def all_concurrency(keys: Keys) -> Operation[dict[bytes, Concurrency]]:
+    """Give what was set, for every queue."""
+    raw = yield Command((b"HGETALL", keys.concurrency))
+    read = {name: read_concurrency(value) for name, value in zip(raw[::2], raw[1::2])}
+    return {name: each for name, each in read.items() if each is not None}
+
+
 def read_concurrency(raw: bytes | None) -> Concurrency | None:
     """Read the value of a queue; None if it is not there or is damaged."""
     count, _, moment = (raw or b"").partition(b" ")
