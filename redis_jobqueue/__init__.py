@@ -26,6 +26,7 @@ from redis_jobqueue.errors import (
     RedisError,
     StorableError,
 )
+from redis_jobqueue.handlers import Backoff, Bury, Drop, Handler, Retry, current_job, handler
 from redis_jobqueue.job import (
     STATUS_COMPLETED,
     STATUS_CREATED,
@@ -37,6 +38,7 @@ from redis_jobqueue.keys import NAMESPACE
 from redis_jobqueue.owner import Owner
 from redis_jobqueue.queue import DEFAULT_TIMEOUT, MAX_DATASIZE, JobQueue
 from redis_jobqueue.storable import Blessed, ScalarRef
+from redis_jobqueue.worker import Worker
 
 __all__ = [
     "DEFAULT_CONNECTION_TIMEOUT",
@@ -59,9 +61,13 @@ __all__ = [
     "STATUS_FAILED",
     "STATUS_WORKING",
     "ArgumentError",
+    "Backoff",
     "Blessed",
+    "Bury",
     "ClaimLostError",
     "DataTooLargeError",
+    "Drop",
+    "Handler",
     "Job",
     "JobDeletedError",
     "JobQueue",
@@ -70,7 +76,11 @@ __all__ = [
     "NetworkError",
     "Owner",
     "RedisError",
+    "Retry",
     "ScalarRef",
     "StorableError",
+    "Worker",
     "__version__",
+    "current_job",
+    "handler",
 ]

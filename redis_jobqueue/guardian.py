@@ -167,9 +167,9 @@ class Guardian:
         return lock
 
     def _adopt(self) -> bool:
-        """Take the running server over if it is the one of the pid file and answers."""
+        """Take the running server over if it answers at our socket; it knows its number."""
         number = re.search(r"process_id:(\d+)", ask(self.server_socket, "INFO server", 1))
-        if not number or number[1] != tail(self._path(PID)):
+        if not number:
             return False
         if int(number[1]) != self.pid:
             self.pid, self.child = int(number[1]), None

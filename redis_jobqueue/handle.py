@@ -33,6 +33,7 @@ class _Stateful(Protocol):
 
 H = TypeVar("H", bound=_Stateful)
 _UNSET: Any = object()
+_MOST = 1 << 1000  # more seconds do not fit a float
 
 
 def reports(
@@ -61,11 +62,7 @@ def _seconds(value: Any, name: str, *, none: bool = False) -> Any:
             number = int(value) if value.strip().isdecimal() else float(value)
         except ValueError:
             number = -1
-    if (
-        isinstance(number, bool)
-        or not isinstance(number, (int, float))
-        or not 0 <= number
-    ):
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < _MOST:
         raise refused(
             f"Attribute ({name}) must be a number of seconds, 0 or more"
             + (", or None" if none else "")

@@ -6,7 +6,7 @@ are the plain text of the value, None as the empty string.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from redis_jobqueue.errors import ArgumentError, DataTooLargeError
@@ -93,6 +93,39 @@ def metadata_of(job: Job, names: Iterable[Text], max_size: int) -> list[bytes]:
         pairs.append(octets(name, "the name of a metadata field"))
         pairs.append(freeze_field(name, meta._values[name], max_size) if image is None else image)
     return pairs
+
+
+def changes_of(
+    job: Job, max_size: int, skipped: Set[str] = frozenset()
+) -> tuple[list[bytes], list[bytes]]:
+    """Give what was changed in a job: names of metadata fields that were deleted, and
+    ``field, value, ...`` of the rest.  ``id`` and ``expire`` are never among them.
+    """
+    names = sorted(job._modified - {"id", "expire", "meta_data"} - skipped)
+    meta: list[Text] = list(job._meta._modified)
+    if "meta_data" in job._modified:  # a new Job: all of its metadata
+        meta = list(dict.fromkeys([*meta, *job._meta]))
+    gone = [octets(name, "the name of a metadata field") for name in meta if name not in job._meta]
+    pairs = fields_of(job, names, max_size)
+    pairs += metadata_of(job, (name for name in meta if name in job._meta), max_size)
+    return gone, pairs
+
+
+def apply_changes(job: Job, gone: Iterable[bytes], pairs: Sequence[bytes]) -> None:
+    """Make the changes that `changes_of` gave for a copy of this job, still frozen."""
+    for lost in gone:
+        job._meta.pop(text(lost), None)
+    fields = iter(pairs)
+    for field, value in zip(fields, fields):
+        if (name := _STANDARD.get(field)) is None:
+            job._meta._load(text(field), value)
+            job._meta._modified[text(field)] = None
+            continue
+        if name in FROZEN:
+            job._images[name] = value
+        else:
+            job._values[name] = read_plain(name, value)
+        job._modified.add(name)
 
 
 def job_of(reply: Sequence[bytes], strings: str) -> Job:

@@ -21,7 +21,7 @@ from redis_jobqueue.errors import (
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Entry, Keys, text
 from redis_jobqueue.operations.request import Command, Operation, Request, Script
-from redis_jobqueue.record import check_expire, fields_of, job_of, metadata_of
+from redis_jobqueue.record import changes_of, check_expire, job_of
 
 SLICE = 100
 """Jobs that one script handles at most, so that Redis is never held for long."""
@@ -218,13 +218,10 @@ def content(job: Job, verb: str, max_size: int) -> list[bytes]:
 
     The status and the times are the script's: its clock is the server's.
     """
-    skipped = {"id", "expire", "queue", "created", "updated", "started", "status", "meta_data"}
-    if verb in ("complete", "fail", "bury"):
+    skipped = {"queue", "created", "updated", "started", "status"}
+    if verb in FINISHED:
         skipped |= {"completed", "failed"}
-    names = [name for name in sorted(job._modified) if name not in skipped]
-    pairs = fields_of(job, names, max_size)
-    meta = job._meta
-    pairs += metadata_of(job, [name for name in meta._modified if name in meta], max_size)
+    _, pairs = changes_of(job, max_size, skipped)
     if verb in FINISHED:
         pairs += (b"status", FINISHED[verb].encode())
     return pairs
@@ -376,16 +373,10 @@ def judge(job: Job, answer: int) -> None:
 def save(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[int]:
     """Write what was changed in a held job; returns how many fields."""
     claim = held_by(job)
-    changed = job._modified
-    meta = list(job._meta._modified)
-    if not changed and not meta:
+    if not job._modified and not job._meta._modified:
         return 0
     check_expire(job.expire or 0, now)
-    names = [n for n in sorted(changed) if n not in ("id", "expire", "queue", "meta_data")]
-    gone = [name.encode() if isinstance(name, str) else name
-            for name in meta if name not in job._meta]  # fmt: skip
-    pairs = fields_of(job, names, max_size)
-    pairs += metadata_of(job, [name for name in meta if name in job._meta], max_size)
+    gone, pairs = changes_of(job, max_size, {"queue"})
     claim.saves += 1
     request = Script(
         "save",

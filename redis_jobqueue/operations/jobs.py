@@ -23,6 +23,7 @@ from redis_jobqueue.record import (
     EMPTY_DATA,
     ENTRY_FIELD,
     FROZEN,
+    changes_of,
     check_expire,
     fields_of,
     job_of,
@@ -99,18 +100,11 @@ def add_job(
 
 def update_job(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[int | None]:
     """Write what was changed; returns how many fields, None if the job is gone."""
-    changed = job._modified
-    if not changed and not job._meta._modified:
+    if not job._modified and not job._meta._modified:
         return 0
     job_id = octets(job.id, "id")
     expire = check_expire(job.expire or 0, now)
-    fields = [name for name in sorted(changed) if name not in ("id", "expire", "meta_data")]
-    meta: Sequence[Text] = list(job._meta._modified)
-    if "meta_data" in changed:  # a new Job: all of its metadata
-        meta = list(dict.fromkeys([*meta, *job._meta]))
-    gone = [octets(name, "metadata") for name in meta if name not in job._meta]
-    pairs = fields_of(job, fields, max_size)
-    pairs += metadata_of(job, (name for name in meta if name in job._meta), max_size)
+    gone, pairs = changes_of(job, max_size)
     done = yield Script(
         "update_job",
         (keys.job(job_id),),

@@ -225,7 +225,12 @@ class _Writer:
                 else:
                     add(_SHORT_TEXT[size] + raw)
             elif kind is int:
-                add(_BYTES[value] if -128 <= value <= 127 else _TAG_I32(NETINT, value))
+                if -128 <= value <= 127:
+                    add(_BYTES[value])
+                elif -0x80000000 <= value <= 0x7FFFFFFF:
+                    add(_TAG_I32(NETINT, value))
+                else:
+                    self.write_big(value, hint.INT, b"")
             elif kind is dict:
                 self.enter(value, depth)
                 add(_REF_TAG_U32(REF, HASH, len(value)))
@@ -250,6 +255,21 @@ class _Writer:
             raise NotEveryday
         self.met.add(id(value))
 
+    def write_big(self, value: int, kind: int, payload: bytes) -> None:
+        if value.bit_length() > 800:
+            raise NotEveryday  # more than 255 digits, or near it
+        self.hints[len(self.out)] = kind, payload
+        raw = str(value).encode()
+        self.out.append(_SHORT_OCTETS[len(raw)] + raw)
+
+    def write_float(self, value: float, depth: int) -> None:
+        kind, payload = hint.pack_float(value)
+        plain = hint.float_text(value)
+        if isinstance(plain, int) and not -0x80000000 <= plain <= 0x7FFFFFFF:
+            return self.write_big(plain, kind, payload)
+        self.hints[len(self.out)] = kind, payload
+        return self.write((plain,), None, depth)
+
     def write_other(self, value: Any, kind: type, depth: int) -> None:
         if value is None:
             self.out.append(_UNDEF)
@@ -257,12 +277,11 @@ class _Writer:
             self.hints[len(self.out)] = hint.BOOL, b""
             self.out.append(_BYTES[value])
         elif kind is float:
-            self.hints[len(self.out)] = hint.pack_float(value)
-            self.write((hint.float_text(value),), None, depth)
+            self.write_float(value, depth)
         elif kind is ScalarRef:
             self.enter(value, depth)
             self.out.append(_REF)
-            if value.value is None:
+            if value.value is None and len(self.out) == 1:  # the root: \\undef in Perl
                 self.out.append(_SV_UNDEF)
             else:
                 self.write((value.value,), None, depth - 1)

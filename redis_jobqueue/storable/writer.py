@@ -164,7 +164,7 @@ class Writer(Writing):
         return steps
 
     def write_scalar_ref(self, value: ScalarRef) -> Steps:
-        if value.value is None:
+        if value.value is None and self.next_number == 1:  # the root: \\undef in Perl
             self.next_number += 1
             self.node += 1
             self.put(op.SV_UNDEF)
