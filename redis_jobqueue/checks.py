@@ -25,6 +25,7 @@ _NUMBER = re.compile(
 
 
 def unfit(name: str, value: object, rule: str) -> ArgumentError:
+    """Make the error of a value that does not fit; it shows the value of a number only."""
     # A value can be long or secret: show its type, and the value of a number only.
     shown = f" {value!r}" if isinstance(value, (int, float)) else ""
     return ArgumentError(
@@ -33,6 +34,7 @@ def unfit(name: str, value: object, rule: str) -> ArgumentError:
 
 
 def text_of(name: str, value: object) -> Text:
+    """Take text, octets or a number, which stands for its decimal text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -45,10 +47,12 @@ def text_of(name: str, value: object) -> Text:
 
 
 def text_or_none(name: str, value: object) -> Text | None:
+    """Take what `text_of` takes, or None."""
     return None if value is None else text_of(name, value)
 
 
 def id_of(name: str, value: object) -> Text:
+    """Take text without a space."""
     given = text_of(name, value)
     if (b" " in given) if isinstance(given, bytes) else (" " in given):
         raise ArgumentError("Attribute (id) contains spaces!", code=E_NO_ERROR)
@@ -56,6 +60,7 @@ def id_of(name: str, value: object) -> Text:
 
 
 def expire_of(name: str, value: object) -> int | None:
+    """Take a whole number of seconds, 0 or more, also as text, or None."""
     number: object = value
     if isinstance(value, (str, bytes)):
         given = value.decode("latin-1") if isinstance(value, bytes) else value
@@ -70,6 +75,7 @@ def expire_of(name: str, value: object) -> int | None:
 
 
 def number_of(name: str, value: object, most: float, rule: str) -> Number:
+    """Take a number from 0 to ``most``, also as text; nan never."""
     number: object = value
     if isinstance(value, (str, bytes)):
         given = value.decode("latin-1") if isinstance(value, bytes) else value
@@ -88,14 +94,17 @@ def number_of(name: str, value: object, most: float, rule: str) -> Number:
 
 
 def time_of(name: str, value: object) -> Number:
+    """Take a number of seconds, 0 or more."""
     return number_of(name, value, math.inf, "a number of seconds, 0 or more")
 
 
 def progress_of(name: str, value: object) -> Number:
+    """Take a number from 0 to 1."""
     return number_of(name, value, 1, "a number from 0 to 1")
 
 
 def data_of(name: str, value: object) -> Any:
+    """Take what has a form in Perl; what is in it is looked at when it is frozen."""
     if not is_storable(value):
         raise unfit(name, value, "data that Perl knows")
     return value
