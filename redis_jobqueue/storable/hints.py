@@ -129,7 +129,7 @@ def _as_text(value: object) -> object:
 
 def _float(value: object, payload: bytes, op: int) -> object:
     number: float = _DOUBLE.unpack(payload)[0]
-    if op not in _NUMBERS | _OCTETS or _as_text(value) != float_text(number):
+    if op not in _NUMBERS | _OCTETS or str(_as_text(value)) != str(float_text(number)):
         raise Unfit
     return number
 

@@ -18,6 +18,7 @@ use B ();
 use Encode ();
 use Hash::Util ();
 use JSON::PP ();
+use overload ();
 use MIME::Base64 qw(decode_base64 encode_base64);
 use Scalar::Util qw(blessed isvstring isweak refaddr reftype);
 use Storable ();
@@ -71,7 +72,7 @@ sub answer {
         my $text = '';
         my $state = { text => \$text, number => {}, next => 0 };
         # A root that is no scalar is described as the reference that thaw gives.
-        my $is_scalar = reftype($root) =~ /^(?:SCALAR|REF|VSTRING|LVALUE)$/ && !blessed $root;
+        my $is_scalar = reftype($root) =~ /^(?:SCALAR|REF|VSTRING|LVALUE)$/ && !defined blessed $root;
         cell( $state, $is_scalar ? $root : \$root );
         return { text => $text };
     }
@@ -83,9 +84,8 @@ sub answer {
 
 sub overload_class {
     my ($class) = @_;
-    no strict 'refs';
     return if overload::Method( $class, '""' );
-    eval qq{package $class; use overload '""' => sub { 'overloaded' }, fallback => 1; 1} or die $@;
+    $class->overload::OVERLOAD( '""' => sub { 'overloaded' }, fallback => 1 );
     return;
 }
 
@@ -130,7 +130,7 @@ sub cell {
         say_( $state, 'tied scalar ' );
         return cell( $state, $object->OBJ->object_2svref );
     }
-    if ( ref $$cell ) {
+    if ( length ref $$cell ) {    # a class may be named 0
         say_( $state, 'weak ' ) if isweak $$cell;
         return referent( $state, $$cell );
     }
