@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from redis_jobqueue.arguments import count_of, names_of
+from redis_jobqueue.arguments import count_of, ms_of, names_of
 from redis_jobqueue.checks import Text
 from redis_jobqueue.connection import drive
 from redis_jobqueue.errors import ArgumentError, JobDeletedError, JobQueueError, NetworkError
@@ -60,9 +60,9 @@ class Claiming(Lifecycle):
         """
         names = self._names(queue)
         if not blocking:
-            jobs = self._claim(names, 1, mark, order, self._jq._driver.send).jobs
+            jobs = self._claim(names, 1, mark, order, self._jq._driver.send)
             return jobs[0] if jobs else None
-        seconds = self._jq.timeout if timeout is None else timeout
+        seconds = self._jq.timeout if timeout is None else ms_of(timeout, "timeout") / 1000
         return self._wait_for(names, seconds, mark, order)
 
     @reports
@@ -74,7 +74,7 @@ class Claiming(Lifecycle):
         Does not wait.  Arguments and errors are those of `claim`.
         """
         many = min(count_of(count, "count"), claims.SLICE)
-        return self._claim(self._names(queue), many, mark, order, self._jq._driver.send).jobs
+        return self._claim(self._names(queue), many, mark, order, self._jq._driver.send)
 
     # Behind them.
 
@@ -86,10 +86,26 @@ class Claiming(Lifecycle):
 
     def _claim(
         self, names: list[bytes], count: int, mark: bool, order: str, send: Callable[[Request], Any]
-    ) -> Claimed:
-        queues = _ordered(names, order)
+    ) -> list[Job]:
+        queues = ordered(names, order)
         for name in queues:
             self._seen.setdefault(name)
+        dangling: list[Text] = []
+        while True:
+            claimed = self._ask(queues, count, mark, send)
+            dangling += self._note(claimed)
+            self.dangling = dangling
+            if claimed.jobs:
+                return claimed.jobs
+            if not claimed.more:
+                break
+        if dangling:
+            raise JobDeletedError(job_id=_shown(dangling[0]))
+        return []
+
+    def _ask(
+        self, queues: list[bytes], count: int, mark: bool, send: Callable[[Request], Any]
+    ) -> Claimed:
         while True:
             if self._stopping:
                 raise JobQueueError("the owner was stopped")
@@ -107,46 +123,32 @@ class Claiming(Lifecycle):
                 )
             finally:
                 identity.claimed(token, claimed.jobs)
-            if claimed.standing != claims.GOOD:
-                self._beat()
-                continue
-            self._note(names, claimed)
-            gone = [job for job in claimed.jobs if not job._values["queue"] and not job._images]
-            if claimed.dangling and not claimed.jobs:
-                raise JobDeletedError(job_id=_shown(claimed.dangling[0]))
-            if claimed.jobs or not claimed.more or gone:
+            if claimed.standing == claims.GOOD:
                 return claimed
+            self._beat()
 
-    def _note(self, names: Sequence[bytes], claimed: Claimed) -> None:
-        self.dangling = claimed.dangling
+    def _note(self, claimed: Claimed) -> list[Text]:
         for job_id in claimed.dangling:
             log.warning("job was removed prior to use", extra={"job_id": _shown(job_id)})
         for entry in claimed.bad:
             log.warning("an entry that can be no job's was dropped", extra={"entry": ascii(entry)})
+        return claimed.dangling
 
     def _wait_for(
         self, names: list[bytes], seconds: float, mark: bool, order: str
     ) -> Job | None:
         ends = time.monotonic() + seconds if seconds else None
-        again = False
         waiting, wake = self._waiting(names)
+
+        def send(request: Request) -> Any:
+            # The repeat of a request that cost the connection goes another way.
+            return (self._jq._driver if waiting.closed else waiting).send(request)
+
         try:
             while True:
-                try:
-                    claimed = self._claim(names, 1, mark, order, waiting.send)
-                except NetworkError:
-                    waiting.close()
-                    if again:
-                        raise
-                    # Lost while idle: once more over a new connection.
-                    again = True
-                    self._wakes.discard(wake)
-                    wake.close()
-                    waiting, wake = self._waiting(names)
-                    continue
-                again = False
-                if claimed.jobs:
-                    return claimed.jobs[0]
+                jobs = self._claim(names, 1, mark, order, send)
+                if jobs:
+                    return jobs[0]
                 left = ends - time.monotonic() if ends is not None else 3600.0
                 if left <= 0 or self._nudged:
                     self._nudged = False
@@ -155,11 +157,20 @@ class Claiming(Lifecycle):
                     waiting.wait(left)
                 except NetworkError:
                     waiting.close()
+                wake.clear()
+                if waiting.closed and not self._stopping:
+                    waiting = self._open(names, wake)
         finally:
             self._wakes.discard(wake)
             self._give_back(names, waiting, wake)
 
+    def _open(self, names: list[bytes], wake: Wake) -> Waiting:
+        waiting = waiting_for(self._jq._driver, self._keys, names, wake, self._wait_modes)
+        self._mode = waiting.mode
+        return waiting
+
     def _waiting(self, names: list[bytes]) -> tuple[Waiting, Wake]:
+        self._check_process()  # an idle one of the parent's must be left alone
         mine = tuple(sorted(names))
         with self._lock:
             for place, (queues, waiting, wake) in enumerate(self._idle):
@@ -167,33 +178,29 @@ class Claiming(Lifecycle):
                     del self._idle[place]
                     break
             else:
-                waiting = None
+                waiting, wake = None, Wake()
+        self._wakes.add(wake)
         if waiting is None:
-            wake = Wake()
             try:
-                waiting = waiting_for(
-                    self._jq._driver, self._keys, names, wake, self._wait_modes
-                )
+                waiting = self._open(names, wake)
             except BaseException:
+                self._wakes.discard(wake)
                 wake.close()
                 raise
-            self._mode = waiting.mode
-        wake.clear()
-        self._wakes.add(wake)
-        if self._stopping:
-            wake.set()
+        wake.clear()  # whoever woke it said why before
         return waiting, wake
 
     def _give_back(self, names: list[bytes], waiting: Waiting, wake: Wake) -> None:
         with self._lock:
-            if not self._stopping and len(self._idle) < 8:
+            if not self._stopping and not waiting.closed and len(self._idle) < 8:
                 self._idle.append((tuple(sorted(names)), waiting, wake))
                 return
         waiting.close()
         wake.close()
 
 
-def _ordered(names: list[bytes], order: str) -> list[bytes]:
+def ordered(names: list[bytes], order: str) -> list[bytes]:
+    """Give the queues in the order in which they are looked at."""
     if order == "listed":
         return names
     if order == "random":

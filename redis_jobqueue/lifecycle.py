@@ -161,8 +161,7 @@ class Lifecycle:
         """
         self._check_process()
         self.interrupt()
-        identity = self._identity
-        if identity is None:
+        if self._identity is None:
             return 0
         ends = time.monotonic() + wait
         while self.held and time.monotonic() < ends:
@@ -173,6 +172,7 @@ class Lifecycle:
             back = 0
             log.error("jobs could not be released and wait to be recovered: %s", error)
         self._heart.stop()
+        identity = self._of_now()  # the last beat may have given it a new id
         with self._lock:
             idle, self._idle = self._idle, []
         for _, waiting, wake in idle:

@@ -9,9 +9,8 @@ from typing import Any
 
 from redis_jobqueue.arguments import ms_of
 from redis_jobqueue.checks import Text
-from redis_jobqueue.claiming import Claiming
+from redis_jobqueue.claiming import Claiming, ordered
 from redis_jobqueue.errors import (
-    ArgumentError,
     ClaimLostError,
     JobDeletedError,
     JobQueueError,
@@ -86,14 +85,16 @@ class Owner(Claiming):
     # Ending claims.
 
     @reports
-    def complete(self, job: Job, *, claim_next: Any = False, mark: bool = True) -> Job | None:
+    def complete(
+        self, job: Job, *, claim_next: Any = False, mark: bool = True, order: str = "random"
+    ) -> Job | None:
         """Finish a job: status, times, result and every other change in one step.
 
         Args:
             job: a held job.
             claim_next: claim the next job in the same trip: True from the
                 same queue, or a name or a list of names.
-            mark: as for `claim`.
+            mark, order: as for `claim`.
 
         Returns:
             The next job, or None.
@@ -102,10 +103,18 @@ class Owner(Claiming):
             self._finish("complete", [job])
             return None
         claim = held_by(job)
+        names = ordered([claim.queue] if claim_next is True else self._names(claim_next), order)
         identity = self._of_now()
-        names = [claim.queue] if claim_next is True else self._names(claim_next)
-        if claim.owner != identity.id:
-            raise ClaimLostError(f"{job!r} is of an owner that was fenced")
+        if self._stopping:
+            self._finish("complete", [job])
+            return None
+        if claim.owner != identity.id:  # fenced or not, it is finished under its own id
+            self._finish("complete", [job])
+            claimed = self._ask(names, 1, mark, self._jq._driver.send)
+            self.dangling = self._note(claimed)
+            return claimed.jobs[0] if claimed.jobs else None
+        for name in names:
+            self._seen.setdefault(name)
         token = identity.take_token()
         jobs: list[Job] = []
         try:
@@ -118,13 +127,19 @@ class Owner(Claiming):
             jobs = claimed.jobs
         finally:
             identity.claimed(token, jobs)
-        self._note(names, claimed)
+        self.dangling = self._note(claimed)
         self._ended(job, "complete", answer)
         return jobs[0] if jobs else None
 
     @reports
     def complete_many(self, jobs: Iterable[Job]) -> None:
-        """Finish several jobs; those that are refused are told in the first error."""
+        """Finish several jobs, up to a hundred a trip.
+
+        Raises:
+            ClaimLostError, JobDeletedError: the first refusal; all the others
+                were finished.
+            NetworkError: those that are not in `held` any more were finished.
+        """
         self._finish("complete", list(jobs))
 
     @reports
@@ -178,8 +193,10 @@ class Owner(Claiming):
     def begun(self, *jobs: Job) -> None:
         """Say that work on held jobs begins now: if the owner dies, the attempt counts."""
         for each in _by_owner(jobs):
-            for job, answer in zip(each, self._run(claims.begun(each, self._keys))):
-                claims.judge(job, answer)
+            for first in range(0, len(each), claims.SLICE):
+                part = each[first : first + claims.SLICE]
+                for job, answer in zip(part, self._run(claims.begun(part, self._keys))):
+                    claims.judge(job, answer)
 
     # Upkeep.
 
@@ -217,31 +234,30 @@ class Owner(Claiming):
     # Behind them.
 
     def _finish(self, verb: str, jobs: list[Job], *, delay: int = 0) -> list[int]:
+        held, error = _held_among(jobs)
         answers: list[int] = []
-        error: JobQueueError | None = None
-        for each in _by_owner(jobs):
-            for first in range(0, len(each), claims.SLICE):
-                part = each[first : first + claims.SLICE]
-                done = self._run(
-                    claims.finish(
-                        verb, part, self._keys, delay=delay, limit=self.max_attempts,
-                        max_size=self._jq.max_datasize,
-                    )  # fmt: skip
-                )
-                for job, answer in zip(part, done):
-                    try:
-                        self._ended(job, verb, answer)
-                    except JobQueueError as refused_one:
-                        error = error or refused_one
-                answers += done
+        for part, contents in claims.slices(verb, held, self._jq.max_datasize):
+            done = self._run(
+                claims.finish(
+                    verb, part, self._keys, contents=contents, delay=delay,
+                    limit=self.max_attempts, max_size=self._jq.max_datasize,
+                )  # fmt: skip
+            )
+            for job, answer in zip(part, done):
+                try:
+                    self._ended(job, verb, answer)
+                except JobQueueError as refusal:
+                    error = error or refusal
+            answers += done
         if error is not None:
             raise error
         return answers
 
     def _ended(self, job: Job, verb: str, answer: int) -> None:
         claim = held_by(job)
-        if self._identity is not None:
-            self._identity.ended(claim.field)
+        identity = self._identity
+        if identity is not None and identity.id == claim.owner:
+            identity.ended(claim.field)
         job._claim = None
         claims.judge(job, answer)
         if answer == 2:
@@ -252,21 +268,29 @@ class Owner(Claiming):
         job.clear_modified()
 
     def _release(self, jobs: list[Job]) -> int:
+        held, error = _held_among(jobs)
+        if error is not None:
+            log.warning(str(error))
+        # The last claim goes first, so that the first one ends up at the head.
+        held.sort(key=lambda job: -int(held_by(job).number))
+        size = self._jq.max_datasize
+        for job in held:
+            try:
+                claims.content(job, "release", size)
+            except JobQueueError as unfit:
+                log.warning("changes cannot be stored: %s", unfit, extra={"job_id": job.id})
+                job.clear_modified()
         back = 0
-        for each in _by_owner(jobs):
-            # The last claim goes first, so that the first one ends up at the head.
-            each = sorted(each, key=lambda job: -int(held_by(job).number))
-            for first in range(0, len(each), claims.SLICE):
-                part = each[first : first + claims.SLICE]
-                done = self._run(
-                    claims.finish("release", part, self._keys, max_size=self._jq.max_datasize)
-                )
-                for job, answer in zip(part, done):
-                    try:
-                        self._ended(job, "release", answer)
-                        back += 1
-                    except JobQueueError as error:
-                        log.warning(str(error), extra={"job_id": job.id})
+        for part, contents in claims.slices("release", held, size):
+            done = self._run(
+                claims.finish("release", part, self._keys, contents=contents, max_size=size)
+            )
+            for job, answer in zip(part, done):
+                try:
+                    self._ended(job, "release", answer)
+                    back += 1
+                except JobQueueError as refusal:
+                    log.warning(str(refusal), extra={"job_id": job.id})
         return back
 
     def _release_held(self) -> int:
@@ -276,11 +300,22 @@ class Owner(Claiming):
 _AFTER = {"complete": STATUS_COMPLETED, "fail": STATUS_FAILED, "bury": STATUS_FAILED}
 
 
+def _held_among(jobs: Iterable[Job]) -> tuple[list[Job], JobQueueError | None]:
+    """Give those that are held, each once, and the refusal of the first that is not."""
+    held: dict[int, Job] = {}
+    error: JobQueueError | None = None
+    for job in jobs:
+        try:
+            held_by(job)
+            held[id(job)] = job
+        except ClaimLostError as refusal:
+            error = error or refusal
+    return list(held.values()), error
+
+
 def _by_owner(jobs: Iterable[Job]) -> list[list[Job]]:
     groups: dict[bytes, list[Job]] = {}
     for job in jobs:
-        if not isinstance(job, Job):
-            raise ArgumentError(f"Invalid argument (a Job, not {type(job).__name__})")
         groups.setdefault(held_by(job).owner, []).append(job)
     return list(groups.values())
 

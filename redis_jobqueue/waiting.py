@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import select
 import socket
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from redis import exceptions
 
-from redis_jobqueue.connection import Driver
-from redis_jobqueue.errors import JobQueueError, NetworkError
+from redis_jobqueue.connection import Driver, get_connection
+from redis_jobqueue.errors import JobQueueError, MaxMemoryError, NetworkError, RedisError
 from redis_jobqueue.keys import Keys
 from redis_jobqueue.lua import SCRIPTS
 from redis_jobqueue.operations import claims
 from redis_jobqueue.operations.request import Command, Pipeline, Request, Script
+from redis_jobqueue.sorting import FAILURES, NOT_CONNECTED, without_frames
 
 ARMED = 5.0
 """Seconds after which `Tracking` arms anew: a lost push costs no more than this."""
@@ -70,80 +72,84 @@ class Wake:
 
 
 class Line:
-    """One connection of its own, with a deadline on every answer."""
+    """One connection of its own, with a deadline on every answer.
+
+    After any error but an answer of the server it is closed: it might give an
+    old answer to a new question.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._closed = False
+        self.closed = False
         timeout = driver.operation_timeout or ANSWER
+        outer = sys.exc_info()[1]
         self._pool = driver.address.pool(driver.connection_timeout or ANSWER, timeout)
         try:
-            try:
-                self.connection = self._pool.get_connection()
-            except TypeError:  # redis-py before 5.3 wants the name of a command
-                self.connection = self._pool.get_connection("PING")
-        except (exceptions.RedisError, OSError) as error:
-            raise driver.failed(error, None, connecting=True) from error
+            self._connection = get_connection(self._pool)
+        except FAILURES as error:
+            found = driver.failed(error, None, connecting=True)
+            raise found from without_frames(error, outer)
 
     def send(self, request: Request) -> Any:
         """Send a request and give its reply; errors are sorted as the driver does."""
-        self._check_open()
-        try:
-            return self._driver.exchange(self.connection, request)
-        except exceptions.ResponseError as error:
-            raise self._driver.failed(error, request) from error
-        except (exceptions.RedisError, OSError) as error:
-            self.close()
-            raise self._driver.failed(error, request) from error
-        except BaseException:
-            self.close()
-            raise
+        return self._guarded(lambda line: self._driver.exchange(line, request), request)
 
     def write(self, *words: bytes) -> None:
         """Send a command without reading its answer."""
-        self._check_open()
-        try:
-            self.connection.send_command(*words)
-        except (exceptions.RedisError, OSError) as error:
-            self.close()
-            raise self._driver.failed(error, None) from error
+        self._guarded(lambda line: line.send_command(*words))
 
     def read(self) -> Any:
         """Read one answer or push."""
-        try:
-            return self.connection.read_response(disable_decoding=True)
-        except (exceptions.RedisError, OSError) as error:
-            self.close()
-            raise self._driver.failed(error, None) from error
+        return self._guarded(lambda line: line.read_response(disable_decoding=True))
 
-    def readable(self, seconds: float, wake: Wake) -> bool:
+    def pending(self) -> bool:
+        """Tell whether an answer or push is here, or the connection has ended."""
+        return bool(self._guarded(lambda line: line.can_read(0)))
+
+    def readable(self, seconds: float, wake: Wake | None = None) -> bool:
         """Wait for an answer or push; False if the time is over or somebody woke us."""
-        self._check_open()
-        try:
-            if self.connection.can_read(0):
-                return True
-            sock = self.connection._sock
-            ready, _, _ = select.select([sock, wake], [], [], max(seconds, 0))
-        except (exceptions.RedisError, OSError, ValueError) as error:
-            self.close()
-            raise NetworkError(f"Error while reading from Redis server: {error}") from error
-        return sock in ready
+        if self.pending():
+            return True
+        return bool(self._guarded(lambda line: line._sock in ready(seconds, line._sock, wake)))
 
     def close(self) -> None:
         """Close the connection; it may be used by nobody any more."""
-        self._closed = True
+        self.closed = True
         self._pool.disconnect()
 
-    def _check_open(self) -> None:
+    def _guarded(self, act: Callable[[Any], Any], request: Request | None = None) -> Any:
         # redis-py would connect anew, unseen, and what was set up before were gone.
-        if self._closed:
-            raise NetworkError("Not connected to any server")
+        if self.closed:
+            raise NetworkError(NOT_CONNECTED)
+        try:
+            return act(self._connection)
+        except exceptions.ResponseError as error:
+            raise self._driver.failed(error, request) from error
+        except BaseException as error:
+            self.close()
+            if isinstance(error, FAILURES):
+                raise self._driver.failed(error, request) from error
+            raise
+
+
+def ready(seconds: float, *things: Any) -> list[Any]:
+    """Wait until some of these sockets can be read, or the time is over; None stands for none."""
+    # Not select(): it takes no file numbers above 1023.
+    poll = select.poll()
+    waiting = {thing.fileno(): thing for thing in things if thing is not None}
+    for number in waiting:
+        poll.register(number, select.POLLIN)
+    return [waiting[number] for number, _ in poll.poll(max(seconds, 0.0) * 1000)]
 
 
 class Waiting(Protocol):
     """One thread's way to wait."""
 
     mode: str
+
+    @property
+    def closed(self) -> bool:
+        """Whether it failed and can be used no more."""
 
     def send(self, request: Request) -> Any:
         """Send a claim, having seen to it that no later change is missed."""
@@ -156,17 +162,24 @@ class Waiting(Protocol):
 
 
 class Tracking:
-    """Waits for a push of the server."""
+    """Waits for a push of the server, on a second connection that reads nothing else."""
 
     mode = "tracking"
 
-    def __init__(self, driver: Driver, keys: Keys, queues: Sequence[bytes], wake: Wake) -> None:
+    def __init__(self, driver: Driver, keys: Keys, watched: Sequence[bytes], wake: Wake) -> None:
         self._wake = wake
-        self._arm = claims.arm(queues, keys)
-        self._told: Line | None = None
+        # EVAL, not EVALSHA: an arming that has to be sent twice would arm nothing.
+        self._arm = Command(
+            (b"EVAL", SCRIPTS["arm"].text, b"%d" % len(watched), *watched)
+        )
+        self._since = time.monotonic()
         self._line = Line(driver)
         try:
             self._told = Line(driver)
+        except BaseException:
+            self._line.close()
+            raise
+        try:
             number = self._told.send(Command((b"CLIENT", b"ID")))
             self._told.send(Command((b"SUBSCRIBE", _CHANNEL)))
             self._line.send(
@@ -176,46 +189,41 @@ class Tracking:
         except BaseException:
             self.close()
             raise
-        self._since = time.monotonic()
+
+    @property
+    def closed(self) -> bool:
+        """Whether one of its connections is gone."""
+        return self._line.closed or self._told.closed
 
     def _prove(self, keys: Keys) -> None:
         # A proxy or an ACL can swallow pushes: change a key that we read, and see.
         touch = Script("touch", (keys.about,), ())
-        self._line.send(
-            Pipeline([_CACHING, Command((b"EXISTS", keys.about)), touch])
-        )
-        if self._told is None or not self._told.readable(ANSWER, self._wake):
-            raise NetworkError("the server does not tell of changes")
+        self._line.send(Pipeline([_CACHING, Command((b"EXISTS", keys.about)), touch]))
+        if not self._told.readable(ANSWER):
+            raise RedisError("the server does not tell of changes")
         self._drain()
 
     def send(self, request: Request) -> Any:
-        """Arm and claim in one write."""
-        if not isinstance(request, Script):
-            return self._line.send(request)
+        """Arm and ask in one write."""
+        assert isinstance(request, (Script, Command))
         self._drain()
-        # EVAL, not EVALSHA: an arming that has to be sent twice would arm nothing.
-        arm = Command((b"EVAL", SCRIPTS["arm"].text, b"%d" % len(self._arm), *self._arm))
         self._since = time.monotonic()
-        return self._line.send(Pipeline([_CACHING, arm, request]))[2]
+        return self._line.send(Pipeline([_CACHING, self._arm, request]))[2]
 
     def wait(self, seconds: float) -> None:
         """Wait for a push, at most until it is time to arm anew."""
         left = min(seconds, self._since + ARMED - time.monotonic())
-        if self._told is not None and self._told.readable(left, self._wake):
+        if self._told.readable(left, self._wake):
             self._drain()
 
     def _drain(self) -> None:
-        told = self._told
-        if told is None:
-            raise NetworkError("Not connected to any server")
-        while told.connection.can_read(0):
-            told.read()
+        while self._told.pending():
+            self._told.read()
 
     def close(self) -> None:
         """Close both connections."""
         self._line.close()
-        if self._told is not None:
-            self._told.close()
+        self._told.close()
 
 
 _CACHING = Command((b"CLIENT", b"CACHING", b"YES"))
@@ -226,18 +234,24 @@ class Moving:
 
     mode = "blmove"
 
-    def __init__(self, driver: Driver, keys: Keys, queues: Sequence[bytes], wake: Wake) -> None:
+    def __init__(self, driver: Driver, keys: Keys, watched: Sequence[bytes], wake: Wake) -> None:
         self._wake = wake
-        self._keys = keys
-        self._queues = list(queues)
+        self._driver = driver
+        self._paused, *self._lists = watched
+        self._names = [key.removeprefix(keys.queue(b"")) for key in self._lists]
         self._place = 0
         self._line = Line(driver)
+        none = keys.prefix + b"owners:none:none"
         try:
-            none = keys.prefix + b"owners:none:none"
             self._line.send(Command((b"BLMOVE", none, none, b"LEFT", b"LEFT", b"0.001")))
         except BaseException:
             self._line.close()
             raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether its connection is gone."""
+        return self._line.closed
 
     def send(self, request: Request) -> Any:
         """Claim."""
@@ -245,31 +259,39 @@ class Moving:
 
     def wait(self, seconds: float) -> None:
         """Block on the next queue that is not paused."""
-        for queue in self._open():
-            turn = min(seconds, TURN)
-            key = self._keys.queue(queue)
-            self._line.write(b"BLMOVE", key, key, b"LEFT", b"LEFT", b"%.3f" % max(turn, 0.001))
-            if self._line.readable(turn + ANSWER, self._wake):
-                self._line.read()
-            else:
-                # Woken, or no answer: it cannot be taken back, so leave the connection.
-                # What the server does with it moves nothing.
-                self._reopen()
+        turn = min(seconds, TURN)
+        key = self._next_open()
+        if key is None:
+            ready(turn, self._wake)
             return
-        _sleep(min(seconds, TURN), self._wake)
+        try:
+            self._line.write(b"BLMOVE", key, key, b"LEFT", b"LEFT", b"%.3f" % max(turn, 0.001))
+            answered = self._line.readable(turn + ANSWER, self._wake)
+        except BaseException:
+            self._line.close()
+            raise
+        if not answered:
+            # Woken, or no answer: it cannot be taken back, so leave the connection.
+            # What the server does with it moves nothing.
+            self._line.close()
+            self._line = Line(self._driver)
+            return
+        try:
+            self._line.read()
+        except MaxMemoryError:
+            # As a command it is refused by a full server, though claims are not.
+            ready(min(seconds, POLL), self._wake)
 
-    def _open(self) -> list[bytes]:
+    def _next_open(self) -> bytes | None:
         # A paused queue that is filled would answer at once, again and again.
-        answers = self._line.send(Command((b"SMISMEMBER", self._keys.paused, *self._queues)))
-        self._place = (self._place + 1) % len(self._queues)
-        turned = self._queues[self._place :] + self._queues[: self._place]
-        paused = {queue for queue, answer in zip(self._queues, answers) if answer}
-        return [queue for queue in turned if queue not in paused]
-
-    def _reopen(self) -> None:
-        driver = self._line._driver
-        self._line.close()
-        self._line = Line(driver)
+        answers = self._line.send(Command((b"SMISMEMBER", self._paused, *self._names)))
+        count = len(self._lists)
+        self._place += 1
+        for place in (at % count for at in range(self._place, self._place + count)):
+            if not answers[place]:
+                self._place = place
+                return self._lists[place]
+        return None
 
     def close(self) -> None:
         """Close the connection."""
@@ -280,8 +302,9 @@ class Polling:
     """Looks again and again."""
 
     mode = "poll"
+    closed = False
 
-    def __init__(self, driver: Driver, keys: Keys, queues: Sequence[bytes], wake: Wake) -> None:
+    def __init__(self, driver: Driver, keys: Keys, watched: Sequence[bytes], wake: Wake) -> None:
         self._wake = wake
         self._driver = driver
 
@@ -291,14 +314,10 @@ class Polling:
 
     def wait(self, seconds: float) -> None:
         """Let half a second pass."""
-        _sleep(min(seconds, POLL), self._wake)
+        ready(min(seconds, POLL), self._wake)
 
     def close(self) -> None:
         """Close nothing: the connections are the queue's."""
-
-
-def _sleep(seconds: float, wake: Wake) -> None:
-    select.select([wake], [], [], max(seconds, 0))
 
 
 MODES: dict[str, type[Tracking] | type[Moving] | type[Polling]] = {
@@ -314,9 +333,13 @@ def waiting_for(
     Raises:
         NetworkError: the server cannot be reached at all.
     """
+    watched = claims.arm(queues, keys)
     for mode in modes[:-1]:
-        try:
-            return MODES[mode](driver, keys, queues, wake)
-        except JobQueueError:
-            driver.send(Command((b"PING",)))  # is it the way, or the server?
-    return MODES[modes[-1]](driver, keys, queues, wake)
+        for attempt in ("first", "second"):
+            try:
+                return MODES[mode](driver, keys, watched, wake)
+            except NetworkError:
+                driver.send(Command((b"PING",)))  # is it the way, or the server?
+            except JobQueueError:
+                break  # refused
+    return MODES[modes[-1]](driver, keys, watched, wake)

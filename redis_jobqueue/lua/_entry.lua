@@ -28,10 +28,23 @@ local function start_time_to_live(job, expire)
     if expire then redis.call('EXPIRE', job, expire) else redis.call('PERSIST', job) end
 end
 
--- Make a job that was held wait again, under the very entry that it had.
-local function put_back(job, queue, list, entry, command)
+-- Make a job wait.
+local function enqueue(job, queue, list, entry, command)
     redis.call('HSET', job, 'queue', queue, '__id_in_queue__', entry,
-        'status', '__created__', 'updated', stamp, 'started', '0')
+        'status', '__created__', 'updated', stamp)
     start_time_to_live(job, expire_of(job))
     redis.call(command, list, entry)
+end
+
+-- Make a job that was held wait again, under the very entry that it had.
+local function put_back(job, queue, list, entry, command)
+    redis.call('HSET', job, 'started', '0')
+    enqueue(job, queue, list, entry, command)
+end
+
+-- Make a job wait that stands in a set: behind the others, under an entry of now.
+local function line_up(job, id, queue, list)
+    local expire, entry = expire_of(job), id
+    if expire then entry = id .. ' ' .. whole(math.floor(now_ms / 1000) + expire) end
+    enqueue(job, queue, list, entry, 'RPUSH')
 end

@@ -1,5 +1,6 @@
 -- finish(): end one claim.  One job is a table of its keys and arguments:
--- job, processing, list, counters (keys), token, number, id, pairs.
+-- job, processing, list, counters (keys), token, number, id, gone (fields to
+-- delete), pairs.
 --
 -- Returns 1 done, 2 a retry that was one too many and became a burial, 0 no
 -- such claim (nothing is changed), -1 the job is gone (its entry is taken off).
@@ -19,7 +20,8 @@ end
 local function finish(verb, again, at, one)
     local claim = held(at.claims, one.token, one.number, one.id)
     if not claim then
-        return again and same_as_before(verb, one) and 1 or 0
+        if not (again and same_as_before(verb, one)) then return 0 end
+        return verb == 'retry' and redis.call('ZSCORE', at.dead, one.id) and 2 or 1
     end
     local there = redis.call('TYPE', one.job).ok == 'hash'
     if not (is(one.processing, 'list') and is(one.list, 'list')) then return redis.error_reply(WRONG) end
@@ -36,6 +38,7 @@ local function finish(verb, again, at, one)
         redis.call('HDEL', at.attempts, one.id)
         return -1
     end
+    for _, field in ipairs(one.gone) do redis.call('HDEL', one.job, field) end
     for first = 1, #one.pairs, 1000 do
         redis.call('HSET', one.job, unpack(one.pairs, first, math.min(first + 999, #one.pairs)))
     end
@@ -82,13 +85,17 @@ local function finish_all(verb, again, at, first, place)
     if not sets_fit(at) then return redis.error_reply(WRONG) end
     local done = {}
     while place <= #ARGV do
-        local count = tonumber(ARGV[place + 3])
         local one = {job = KEYS[first], processing = KEYS[first + 1], list = KEYS[first + 2],
             counters = KEYS[first + 3], token = ARGV[place], number = ARGV[place + 1],
-            id = ARGV[place + 2], pairs = {}}
-        for i = 1, count do one.pairs[i] = ARGV[place + 3 + i] end
+            id = ARGV[place + 2]}
+        place, first = place + 3, first + 4
+        for _, part in ipairs({'gone', 'pairs'}) do
+            local count = tonumber(ARGV[place])
+            one[part] = {}
+            for i = 1, count do one[part][i] = ARGV[place + i] end
+            place = place + 1 + count
+        end
         done[#done + 1] = finish(verb, again, at, one)
-        place, first = place + 4 + count, first + 4
     end
     return done
 end

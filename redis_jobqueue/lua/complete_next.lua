@@ -15,7 +15,8 @@
 -- ARGV[4]         1 to mark the next job as working
 -- ARGV[5]         1 if this repeats a request whose answer was lost
 -- ARGV[6]         how many queues, followed by their names
--- then            token, number, id, count, and field, value, ... of the job
+-- then            token, number, id of the job, a count and fields to delete, a
+--                 count and field, value, ...
 -- Returns {done, standing} or {done, 'good', jobs, dangling, bad, more}: see
 -- finish.lua and claim.lua.  Where the completion is refused nothing is claimed.
 

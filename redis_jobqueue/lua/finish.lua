@@ -11,9 +11,10 @@
 -- ARGV[2]         1 if this repeats a request whose answer was lost
 -- ARGV[3]         delay of a retry, ms
 -- ARGV[4]         attempts at which a retry becomes a burial, 0 for none
--- ARGV[5...]      for each job: token, number, id, count, then as many arguments:
---                 field, value, ...
--- Returns for each job 1 done, 2 buried instead of retried, 0 no such claim (nothing changed), -1 the job is gone.
+-- ARGV[5...]      for each job: token, number, id, a count and fields to delete, a
+--                 count and field, value, ...
+-- Returns for each job 1 done, 2 buried instead of retried, 0 no such claim (nothing
+-- is changed), -1 the job is gone.
 
 -- include: time
 -- include: entry

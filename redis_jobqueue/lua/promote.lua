@@ -48,12 +48,7 @@ for _, id in ipairs(page) do
     elseif ARGV[4] and queue ~= ARGV[4] then
         passed = passed + 1
     else
-        local expire = expire_of(job)
-        local entry = id
-        if expire then entry = id .. ' ' .. whole(math.floor(now_ms / 1000) + expire) end
-        redis.call('HSET', job, '__id_in_queue__', entry, 'status', '__created__', 'updated', stamp)
-        start_time_to_live(job, expire)
-        redis.call('RPUSH', list, entry)
+        line_up(job, id, queue, list)
         redis.call('ZREM', KEYS[1], id)
         promoted[#promoted + 1] = id
     end

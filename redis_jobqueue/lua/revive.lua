@@ -22,9 +22,6 @@ local queue = kind == 'hash' and redis.call('HGET', KEYS[3], 'queue')
 local list = queue and ARGV[1] .. 'queue:' .. queue
 if not queue or queue == '' or not is(list, 'list') then return -1 end
 redis.call('HDEL', KEYS[2], ARGV[2]) -- frees, so a full server lets what follows pass
-local expire = expire_of(KEYS[3])
-local entry = ARGV[2]
-if expire then entry = entry .. ' ' .. whole(math.floor(now_ms / 1000) + expire) end
-put_back(KEYS[3], queue, list, entry, 'RPUSH')
+line_up(KEYS[3], ARGV[2], queue, list)
 redis.call('ZREM', KEYS[1], ARGV[2])
 return 1

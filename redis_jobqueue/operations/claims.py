@@ -6,13 +6,14 @@ so that what arrives late or twice is recognised by the script.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
 
 from redis_jobqueue.checks import Text
 from redis_jobqueue.errors import (
+    ArgumentError,
     ClaimLostError,
     JobDeletedError,
     NetworkError,
@@ -24,7 +25,8 @@ from redis_jobqueue.operations.request import Command, Operation, Request, Scrip
 from redis_jobqueue.record import changes_of, check_expire, job_of
 
 SLICE = 100
-"""Jobs that one script handles at most, so that Redis is never held for long."""
+SLICE_BYTES = 1_000_000
+"""Jobs and bytes that one script handles at most, so that Redis is never held for long."""
 
 GOOD, LAPSED, FENCED = "good", "lapsed", "fenced"
 """How the server sees an owner: see ``standing`` in ``lua/_take.lua``."""
@@ -46,7 +48,8 @@ class Claim:
         attempts: deliveries that failed before.
         saves: the number of the last `save`.
         cancelled: whether somebody asked for an end.
-        tried: the verb and content of a finishing call that got no answer.
+        tried: the verb and content of a finishing call that was sent; it stays
+            while no answer comes.
         holder: the Owner object, which `Job.save` and `Job.begun` call.
     """
 
@@ -73,7 +76,7 @@ class Claimed:
 
     Attributes:
         standing: `GOOD`, or why nothing was done.
-        jobs: the jobs that are held now; one without data was deleted meanwhile.
+        jobs: the jobs that are held now.
         dangling: ids of entries whose job was gone before its time; taken off.
         bad: entries that can be no job's; taken off.
         more: whether the call stopped early to be short: call again.
@@ -188,11 +191,12 @@ def read_claimed(
     _, taken, dangling, bad, more = reply
     jobs = []
     for field, number, queue, entry, attempts, fields in taken:
-        job = job_of(fields, strings)
-        claim = Claim(owner, field, number, queue, entry, int(attempts), holder)
         if not fields:
-            job._values["id"] = text(claim.job_id)
-        job._claim = claim
+            # Deleted before the repeat of a request; the next beat takes the entry off.
+            dangling.append(entry)
+            continue
+        job = job_of(fields, strings)
+        job._claim = Claim(owner, field, number, queue, entry, int(attempts), holder)
         jobs.append(job)
     return Claimed(
         GOOD, jobs, [text(Entry.parse(entry).id) for entry in dangling], bad, bool(more)
@@ -214,17 +218,18 @@ def _repeated(request: Request, again: Request) -> Operation[Any]:
 
 
 def content(job: Job, verb: str, max_size: int) -> list[bytes]:
-    """Freeze what a finishing call writes, as ``field, value, ...``.
+    """Freeze what a finishing call writes: a count and fields to delete, a count and
+    ``field, value, ...``.
 
     The status and the times are the script's: its clock is the server's.
     """
     skipped = {"queue", "created", "updated", "started", "status"}
     if verb in FINISHED:
         skipped |= {"completed", "failed"}
-    _, pairs = changes_of(job, max_size, skipped)
+    gone, pairs = changes_of(job, max_size, skipped)
     if verb in FINISHED:
         pairs += (b"status", FINISHED[verb].encode())
-    return pairs
+    return [b"%d" % len(gone), *gone, b"%d" % len(pairs), *pairs]
 
 
 def held_by(job: Job) -> Claim:
@@ -233,6 +238,8 @@ def held_by(job: Job) -> Claim:
     Raises:
         ClaimLostError: the job is not held through this object.
     """
+    if not isinstance(job, Job):
+        raise ArgumentError(f"Invalid argument (a Job, not {type(job).__name__})")
     claim = job._claim
     if not isinstance(claim, Claim):
         raise ClaimLostError(f"{job!r} is not held: its claim has ended", job_id=_shown(job))
@@ -243,11 +250,35 @@ def _shown(job: Job) -> str:
     return job.id if isinstance(job.id, str) else job.id.decode("latin-1")
 
 
+def slices(
+    verb: str, jobs: Iterable[Job], max_size: int
+) -> Iterator[tuple[list[Job], list[Sequence[bytes]]]]:
+    """Freeze what a finishing call writes to these jobs, which are held, in bounded parts.
+
+    A part is of one owner id.  Everything is frozen before the first part is
+    given, so that bad data ends no claim.
+    """
+    parts: dict[bytes, list[tuple[list[Job], list[Sequence[bytes]]]]] = {}
+    sizes: dict[bytes, int] = {}
+    for job in jobs:
+        owner, args = held_by(job).owner, _content_once(job, verb, max_size)
+        mine, size = parts.setdefault(owner, [([], [])]), sum(map(len, args))
+        if len(mine[-1][0]) >= SLICE or (mine[-1][0] and sizes[owner] + size > SLICE_BYTES):
+            mine.append(([], []))
+            sizes[owner] = 0
+        mine[-1][0].append(job)
+        mine[-1][1].append(args)
+        sizes[owner] = sizes.get(owner, 0) + size
+    for mine in parts.values():
+        yield from mine
+
+
 def finish(
     verb: str,
     jobs: Sequence[Job],
     keys: Keys,
     *,
+    contents: Sequence[Sequence[bytes]] | None = None,
     delay: int = 0,
     limit: int = 0,
     max_size: int,
@@ -257,10 +288,11 @@ def finish(
     ``delay`` is in ms.  After an answer the jobs' claims are over; after a
     `NetworkError` they stand, and the next call is marked as a repeat.
     """
-    contents = [_content_once(job, verb, max_size) for job in jobs]
+    if contents is None:
+        contents = [_content_once(job, verb, max_size) for job in jobs]
     again = any(held_by(job).tried for job in jobs)
-    for job, pairs in zip(jobs, contents):
-        held_by(job).tried = (verb, pairs)
+    for job, args in zip(jobs, contents):
+        held_by(job).tried = (verb, args)
     reply = yield from _repeated(
         _finish_request(verb, jobs, contents, keys, again, delay, limit),
         _finish_request(verb, jobs, contents, keys, True, delay, limit),
@@ -288,8 +320,8 @@ def _job_keys(claim: Claim, keys: Keys) -> tuple[bytes, ...]:
     )
 
 
-def _job_args(claim: Claim, pairs: Sequence[bytes]) -> tuple[bytes, ...]:
-    return (claim.field, claim.number, claim.job_id, b"%d" % len(pairs), *pairs)
+def _job_args(claim: Claim, content: Sequence[bytes]) -> tuple[bytes, ...]:
+    return (claim.field, claim.number, claim.job_id, *content)
 
 
 def _finish_request(
@@ -310,7 +342,7 @@ def _finish_request(
         ),  # fmt: skip
         (
             verb.encode(), b"1" if again else b"0", b"%d" % delay, b"%d" % limit,
-            *(arg for claim, pairs in zip(claims, contents) for arg in _job_args(claim, pairs)),
+            *(arg for claim, args in zip(claims, contents) for arg in _job_args(claim, args)),
         ),  # fmt: skip
         claims[0].job_id,
     )
@@ -325,9 +357,9 @@ def complete_next(
     Only for a job that was claimed under the owner's present id.
     """
     claim = held_by(job)
-    pairs = _content_once(job, "complete", max_size)
+    args = _content_once(job, "complete", max_size)
     again = claim.tried is not None
-    claim.tried = ("complete", pairs)
+    claim.tried = ("complete", args)
     lists = [
         key
         for queue in queues
@@ -343,7 +375,7 @@ def complete_next(
             ),  # fmt: skip
             (
                 keys.prefix, owner, b"%d" % token, b"1" if mark else b"0",
-                b"1" if again else b"0", b"%d" % len(queues), *queues, *_job_args(claim, pairs),
+                b"1" if again else b"0", b"%d" % len(queues), *queues, *_job_args(claim, args),
             ),  # fmt: skip
             claim.job_id,
         )

@@ -46,7 +46,9 @@ def suspects(keys: Keys) -> Operation[dict[bytes, list[bytes]]]:
     found: dict[bytes, list[bytes]] = {}
     cursor = b"0"
     while True:
-        cursor, lists, owners = yield Script("lapsed", (keys.heartbeat, keys.lists), (cursor,))
+        cursor, lists, owners = yield Script(
+            "lapsed", (keys.heartbeat, keys.lists, keys.about), (cursor,)
+        )
         for owner in owners:
             found.setdefault(owner, [])
         for member in lists:
