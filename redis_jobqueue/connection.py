@@ -91,6 +91,12 @@ class Driver:
         """The redis-py pool that calls use now."""
         return self._pool_of_now().connections
 
+    @property
+    def in_use(self) -> int:
+        """How many connections answer calls at this moment."""
+        pool = self._held
+        return len(pool.connections._in_use_connections) if pool is not None else 0
+
     def run(self, operation: Operation[T]) -> T:
         """Drive an operation to its end and give its result."""
         return drive(operation, self.send)

@@ -33,6 +33,7 @@ from redis_jobqueue.operations.request import Command
 from redis_jobqueue.operations.schedule import Promoted
 from redis_jobqueue.owner import INTERVAL, LIFETIME, MAX_ATTEMPTS, Owner
 from redis_jobqueue.waiting import MODES
+from redis_jobqueue.watching import wait_for_end
 
 
 def _page(page: int, page_size: int) -> tuple[int, int]:
@@ -314,6 +315,7 @@ class Management(Handle):
         self._driver.send(Command((b"PING",)))
         latency = time.perf_counter() - started
         report = self._run(overview.info(self._keys))
+        snapshots = self._run(overview.snapshots(self._keys))
         return Health(
             latency,
             report.get("redis_version", ""),
@@ -321,16 +323,19 @@ class Management(Handle):
             int(report.get("used_memory", 0)),
             int(report.get("maxmemory", 0)),
             report.get("maxmemory_policy", ""),
-            report.get("aof_enabled") == "1" or report.get("rdb_last_save_time", "0") != "0",
+            True if report.get("aof_enabled") == "1" else snapshots,
             self._run(overview.has_lmove(self._keys)),
             self._driver.address.pool_size,
+            self._driver.in_use,
         )
 
     @reports
     def wait(self, job: Job | Name, timeout: float | None = None) -> Job | None:
         """Wait until a job is completed, failed or gone, whoever works on it.
 
-        Looks with growing pauses, from 5 ms to half a second.
+        Looks a few times, then lets the server tell of changes, over two
+        connections of its own; where that is refused it looks on, with pauses
+        that grow to half a second.
 
         Args:
             job: an id or a Job.
@@ -341,12 +346,6 @@ class Management(Handle):
             None if it is gone.
         """
         job_id = id_of(job)
-        ends = time.monotonic() + timeout if timeout else None
-        pause = 0.005
-        while True:
-            status = self._run(overview.status_of(job_id, self._keys))
-            left = pause if ends is None else ends - time.monotonic()
-            if status in (None, b"__completed__", b"__failed__") or left <= 0:
-                return self._run(jobs.load_job(job_id, self._keys, self._strings))
-            time.sleep(min(pause, left))
-            pause = min(pause * 1.5, 0.5)
+        seconds = 0.0 if timeout is None else ms_of(timeout, "timeout") / 1000
+        wait_for_end(self._driver, self._keys, job_id, seconds)
+        return self._run(jobs.load_job(job_id, self._keys, self._strings))

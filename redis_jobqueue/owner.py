@@ -18,7 +18,7 @@ from redis_jobqueue.errors import (
 from redis_jobqueue.handle import reports
 from redis_jobqueue.job import STATUS_COMPLETED, STATUS_CREATED, STATUS_FAILED, Job
 from redis_jobqueue.lifecycle import INTERVAL, LIFETIME
-from redis_jobqueue.operations import claims, recovery, schedule
+from redis_jobqueue.operations import claims, finishing, recovery, schedule
 from redis_jobqueue.operations.claims import held_by
 from redis_jobqueue.operations.recovery import Recovered
 
@@ -119,7 +119,7 @@ class Owner(Claiming):
         jobs: list[Job] = []
         try:
             answer, claimed = self._run(
-                claims.complete_next(
+                finishing.complete_next(
                     job, token, identity.id, names, mark, self._keys, holder=self,
                     strings=self._jq._strings, max_size=self._jq.max_datasize,
                 )  # fmt: skip
@@ -236,9 +236,9 @@ class Owner(Claiming):
     def _finish(self, verb: str, jobs: list[Job], *, delay: int = 0) -> list[int]:
         held, error = _held_among(jobs)
         answers: list[int] = []
-        for part, contents in claims.slices(verb, held, self._jq.max_datasize):
+        for part, contents in finishing.slices(verb, held, self._jq.max_datasize):
             done = self._run(
-                claims.finish(
+                finishing.finish(
                     verb, part, self._keys, contents=contents, delay=delay,
                     limit=self.max_attempts, max_size=self._jq.max_datasize,
                 )  # fmt: skip
@@ -276,14 +276,14 @@ class Owner(Claiming):
         size = self._jq.max_datasize
         for job in held:
             try:
-                claims.content(job, "release", size)
+                finishing.content(job, "release", size)
             except JobQueueError as unfit:
                 log.warning("changes cannot be stored: %s", unfit, extra={"job_id": job.id})
                 job.clear_modified()
         back = 0
-        for part, contents in claims.slices("release", held, size):
+        for part, contents in finishing.slices("release", held, size):
             done = self._run(
-                claims.finish("release", part, self._keys, contents=contents, max_size=size)
+                finishing.finish("release", part, self._keys, contents=contents, max_size=size)
             )
             for job, answer in zip(part, done):
                 try:

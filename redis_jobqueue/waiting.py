@@ -166,7 +166,9 @@ class Tracking:
 
     mode = "tracking"
 
-    def __init__(self, driver: Driver, keys: Keys, watched: Sequence[bytes], wake: Wake) -> None:
+    def __init__(
+        self, driver: Driver, keys: Keys, watched: Sequence[bytes], wake: Wake | None = None
+    ) -> None:
         self._wake = wake
         # EVAL, not EVALSHA: an arming that has to be sent twice would arm nothing.
         self._arm = Command(

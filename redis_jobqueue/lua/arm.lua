@@ -1,10 +1,8 @@
--- Read what a waiting owner wants to hear of; the server remembers what it read.
+-- Read keys of which somebody wants to hear; the server remembers what was read.
 --
--- KEYS[1] set     paused:queues
--- KEYS[2...] list the queues
--- Returns how many of the queues have an entry.
+-- KEYS[...]       the keys, of any type
+-- Returns how many of them exist.
 
-redis.call('EXISTS', KEYS[1])
-local filled = 0
-for i = 2, #KEYS do filled = filled + redis.call('EXISTS', KEYS[i]) end
-return filled
+local there = 0
+for _, key in ipairs(KEYS) do there = there + redis.call('EXISTS', key) end
+return there

@@ -1,4 +1,4 @@
-"""Claims: what an owner sends to take jobs, to hold them and to end them.
+"""Claims: what an owner sends to live, to take jobs and to hold them.
 
 A claim is owner, token and number: see `Claim`.  Everything here names them,
 so that what arrives late or twice is recognised by the script.
@@ -6,7 +6,7 @@ so that what arrives late or twice is recognised by the script.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -21,18 +21,14 @@ from redis_jobqueue.errors import (
 )
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Entry, Keys, text
-from redis_jobqueue.operations.request import Command, Operation, Request, Script
+from redis_jobqueue.operations.request import Operation, Request, Script
 from redis_jobqueue.record import changes_of, check_expire, job_of
 
 SLICE = 100
-SLICE_BYTES = 1_000_000
-"""Jobs and bytes that one script handles at most, so that Redis is never held for long."""
+"""Jobs that one script handles at most, so that Redis is never held for long."""
 
 GOOD, LAPSED, FENCED = "good", "lapsed", "fenced"
 """How the server sees an owner: see ``standing`` in ``lua/_take.lua``."""
-
-FINISHED = {"complete": "__completed__", "fail": "__failed__", "bury": "__failed__"}
-"""The status that a verb writes; the other verbs write ``__created__``."""
 
 
 @attrs.define(slots=True, eq=False)
@@ -205,31 +201,19 @@ def read_claimed(
 
 def take(request: Script, owner: bytes, holder: Any, strings: str) -> Operation[Claimed]:
     """Claim; asks once more under the same token if the answer was lost."""
-    reply = yield from _repeated(request, request)
+    reply = yield from repeated(request, request)
     return read_claimed(reply, owner, holder, strings)
 
 
-def _repeated(request: Request, again: Request) -> Operation[Any]:
-    # Safe to send twice: the script recognises what it has done already.
+def repeated(request: Request, again: Request) -> Operation[Any]:
+    """Send a request, and once more if the answer was lost.
+
+    Safe: the script recognises what it has done already.
+    """
     try:
         return (yield request)
     except NetworkError:
         return (yield again)
-
-
-def content(job: Job, verb: str, max_size: int) -> list[bytes]:
-    """Freeze what a finishing call writes: a count and fields to delete, a count and
-    ``field, value, ...``.
-
-    The status and the times are the script's: its clock is the server's.
-    """
-    skipped = {"queue", "created", "updated", "started", "status"}
-    if verb in FINISHED:
-        skipped |= {"completed", "failed"}
-    gone, pairs = changes_of(job, max_size, skipped)
-    if verb in FINISHED:
-        pairs += (b"status", FINISHED[verb].encode())
-    return [b"%d" % len(gone), *gone, b"%d" % len(pairs), *pairs]
 
 
 def held_by(job: Job) -> Claim:
@@ -248,142 +232,6 @@ def held_by(job: Job) -> Claim:
 
 def _shown(job: Job) -> str:
     return job.id if isinstance(job.id, str) else job.id.decode("latin-1")
-
-
-def slices(
-    verb: str, jobs: Iterable[Job], max_size: int
-) -> Iterator[tuple[list[Job], list[Sequence[bytes]]]]:
-    """Freeze what a finishing call writes to these jobs, which are held, in bounded parts.
-
-    A part is of one owner id.  Everything is frozen before the first part is
-    given, so that bad data ends no claim.
-    """
-    parts: dict[bytes, list[tuple[list[Job], list[Sequence[bytes]]]]] = {}
-    sizes: dict[bytes, int] = {}
-    for job in jobs:
-        owner, args = held_by(job).owner, _content_once(job, verb, max_size)
-        mine, size = parts.setdefault(owner, [([], [])]), sum(map(len, args))
-        if len(mine[-1][0]) >= SLICE or (mine[-1][0] and sizes[owner] + size > SLICE_BYTES):
-            mine.append(([], []))
-            sizes[owner] = 0
-        mine[-1][0].append(job)
-        mine[-1][1].append(args)
-        sizes[owner] = sizes.get(owner, 0) + size
-    for mine in parts.values():
-        yield from mine
-
-
-def finish(
-    verb: str,
-    jobs: Sequence[Job],
-    keys: Keys,
-    *,
-    contents: Sequence[Sequence[bytes]] | None = None,
-    delay: int = 0,
-    limit: int = 0,
-    max_size: int,
-) -> Operation[list[int]]:
-    """End the claims of jobs of one owner id, at most `SLICE`; returns the script's answers.
-
-    ``delay`` is in ms.  After an answer the jobs' claims are over; after a
-    `NetworkError` they stand, and the next call is marked as a repeat.
-    """
-    if contents is None:
-        contents = [_content_once(job, verb, max_size) for job in jobs]
-    again = any(held_by(job).tried for job in jobs)
-    for job, args in zip(jobs, contents):
-        held_by(job).tried = (verb, args)
-    reply = yield from _repeated(
-        _finish_request(verb, jobs, contents, keys, again, delay, limit),
-        _finish_request(verb, jobs, contents, keys, True, delay, limit),
-    )
-    for one in reply:
-        if isinstance(one, Exception):
-            raise RedisError(str(one))
-    return list(reply)
-
-
-def _content_once(job: Job, verb: str, max_size: int) -> Sequence[bytes]:
-    # A repeat carries what the first request carried.
-    tried = held_by(job).tried
-    if tried is not None and tried[0] == verb:
-        return tried[1]
-    return content(job, verb, max_size)
-
-
-def _job_keys(claim: Claim, keys: Keys) -> tuple[bytes, ...]:
-    return (
-        keys.job(claim.job_id),
-        keys.processing(claim.queue, claim.owner),
-        keys.queue(claim.queue),
-        keys.stats(claim.queue),
-    )
-
-
-def _job_args(claim: Claim, content: Sequence[bytes]) -> tuple[bytes, ...]:
-    return (claim.field, claim.number, claim.job_id, *content)
-
-
-def _finish_request(
-    verb: str,
-    jobs: Sequence[Job],
-    contents: Sequence[Sequence[bytes]],
-    keys: Keys,
-    again: bool,
-    delay: int,
-    limit: int,
-) -> Script:
-    claims = [held_by(job) for job in jobs]
-    return Script(
-        "finish",
-        (
-            keys.claims(claims[0].owner), keys.attempts, keys.cancelled, keys.retry, keys.dead,
-            *(key for claim in claims for key in _job_keys(claim, keys)),
-        ),  # fmt: skip
-        (
-            verb.encode(), b"1" if again else b"0", b"%d" % delay, b"%d" % limit,
-            *(arg for claim, args in zip(claims, contents) for arg in _job_args(claim, args)),
-        ),  # fmt: skip
-        claims[0].job_id,
-    )
-
-
-def complete_next(
-    job: Job, token: int, owner: bytes, queues: Sequence[bytes], mark: bool, keys: Keys,
-    *, holder: Any, strings: str, max_size: int,
-) -> Operation[tuple[int, Claimed]]:  # fmt: skip
-    """Complete a job and claim the next; returns the answer to the first and the second.
-
-    Only for a job that was claimed under the owner's present id.
-    """
-    claim = held_by(job)
-    args = _content_once(job, "complete", max_size)
-    again = claim.tried is not None
-    claim.tried = ("complete", args)
-    lists = [
-        key
-        for queue in queues
-        for key in (keys.queue(queue), keys.processing(queue, owner), keys.stats(queue))
-    ]
-
-    def request(again: bool) -> Script:
-        return Script(
-            "complete_next",
-            (
-                keys.heartbeat, keys.claims(owner), keys.lists, keys.attempts, keys.paused,
-                keys.cancelled, *_job_keys(claim, keys), *lists,
-            ),  # fmt: skip
-            (
-                keys.prefix, owner, b"%d" % token, b"1" if mark else b"0",
-                b"1" if again else b"0", b"%d" % len(queues), *queues, *_job_args(claim, args),
-            ),  # fmt: skip
-            claim.job_id,
-        )
-
-    done, *rest = yield from _repeated(request(again), request(True))
-    if isinstance(done, Exception):
-        raise RedisError(str(done))
-    return done, read_claimed(rest, owner, holder, strings)
 
 
 def judge(job: Job, answer: int) -> None:
@@ -419,7 +267,7 @@ def save(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[int]:
         ),  # fmt: skip
         claim.job_id,
     )
-    answer = yield from _repeated(request, request)
+    answer = yield from repeated(request, request)
     judge(job, answer)
     job.clear_modified()
     return len(gone) + len(pairs) // 2
@@ -434,15 +282,9 @@ def begun(jobs: Sequence[Job], keys: Keys) -> Operation[list[int]]:
         [arg for claim in claims for arg in (claim.field, claim.number, claim.job_id)],
         claims[0].job_id,
     )
-    return list((yield from _repeated(request, request)))
+    return list((yield from repeated(request, request)))
 
 
 def arm(queues: Sequence[bytes], keys: Keys) -> Sequence[bytes]:
     """Give the keys that a waiting owner wants to hear of."""
     return (keys.paused, *(keys.queue(queue) for queue in queues))
-
-
-def paused_among(queues: Sequence[bytes], keys: Keys) -> Operation[set[bytes]]:
-    """Tell which of these queues are paused."""
-    answers = yield Command((b"SMISMEMBER", keys.paused, *queues))
-    return {queue for queue, paused in zip(queues, answers) if paused}

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from redis_jobqueue.checks import Text
+from redis_jobqueue.errors import RedisError
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Entry, Keys, text
 from redis_jobqueue.operations.control import Concurrency, read_concurrency
@@ -338,9 +339,11 @@ class Health:
         role: ``master`` or ``slave``.
         used_memory, maxmemory: bytes; 0 for no limit.
         policy: the eviction policy; anything but ``noeviction`` endangers jobs.
-        persistent: whether jobs survive a restart (append-only file or snapshots).
+        persistent: whether jobs survive a restart (append-only file or snapshots);
+            None if the server does not say.
         claims: whether the server has what claims need (``LMOVE``).
         pool_size: the limit of this queue's connections, None for none.
+        pool_used: how many of them are in use.
     """
 
     latency: float
@@ -349,9 +352,10 @@ class Health:
     used_memory: int
     maxmemory: int
     policy: str
-    persistent: bool
+    persistent: bool | None
     claims: bool
     pool_size: int | None
+    pool_used: int
 
 
 def info(keys: Keys) -> Operation[dict[str, str]]:
@@ -359,6 +363,14 @@ def info(keys: Keys) -> Operation[dict[str, str]]:
     raw = yield Command((b"INFO",))
     lines = raw.decode("utf-8", "replace").splitlines()
     return dict(line.partition(":")[::2] for line in lines if ":" in line)
+
+
+def snapshots(keys: Keys) -> Operation[bool | None]:
+    """Tell whether the server saves snapshots by itself; None if it does not say."""
+    try:
+        return bool((yield Command((b"CONFIG", b"GET", b"save")))[1])
+    except (RedisError, IndexError):
+        return None
 
 
 def has_lmove(keys: Keys) -> Operation[bool]:

@@ -35,7 +35,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("connection",),
     ("handle", "arguments", "identity"),
     ("waiting", "heart"),
-    ("lifecycle",),
+    ("lifecycle", "watching"),
     ("claiming",),
     ("owner",),
     ("management",),
