@@ -30,7 +30,7 @@ from typing import Any
 import attrs
 
 from redis_jobqueue.checks import Text
-from redis_jobqueue.errors import ClaimLostError, JobQueueError, StorableError
+from redis_jobqueue.errors import E_REDIS, ClaimLostError, JobQueueError, StorableError
 from redis_jobqueue.handle import MAX_DATASIZE
 from redis_jobqueue.handlers import (
     Bury,
@@ -147,6 +147,8 @@ def _outcome(job: Job, table: Table, queue: Text) -> dict[str, Any]:
     except BaseException as error:
         line, trace = describe(error)
         kind = next((kind for kind in _KINDS if isinstance(error, _KINDS[kind])), "error")
+        if isinstance(error, StorableError) and error.code == E_REDIS:
+            kind = "unreadable"
         delay = error.delay if isinstance(error, Retry) else None
         try:
             changes: Sequence[Any] = changes_of(job, MAX_DATASIZE)
@@ -156,9 +158,7 @@ def _outcome(job: Job, table: Table, queue: Text) -> dict[str, Any]:
                 "delay": delay, "changes": [*changes]}  # fmt: skip
 
 
-_KINDS: dict[str, type[BaseException]] = {
-    "retry": Retry, "bury": Bury, "drop": Drop, "unreadable": StorableError,
-}  # fmt: skip
+_KINDS: dict[str, type[BaseException]] = {"retry": Retry, "bury": Bury, "drop": Drop}
 
 
 class Failed(Exception):

@@ -192,7 +192,7 @@ class Worker:
             try:
                 self._claim_jobs()
             finally:
-                code = self._drain(nursery)
+                code = self._drain()
             return code
         finally:
             self.state = State.STOPPED
@@ -373,7 +373,7 @@ class Worker:
 
     # The end.
 
-    def _drain(self, nursery: Nursery | None) -> int:
+    def _drain(self) -> int:
         ends = time.monotonic() + self.grace
         with self._change:
             while self._running and not self._forced and time.monotonic() < ends:
@@ -383,10 +383,9 @@ class Worker:
         if left:
             code = EXIT_FORCED + self._forced if self._forced else EXIT_RELEASED
             log.warning("jobs are put back to their queues", extra={"jobs": len(left)})
-            if nursery is not None:
-                nursery.close()
         for _ in range(self.slots):
             self._todo.put(None)
+        # Before the children are killed: else their jobs were taken for failed.
         try:
             self.owner.stop()
         except JobQueueError as error:
