@@ -178,6 +178,7 @@ class Worker:
         before: dict[int, Any] = {}
         try:
             self._owner = self.jq.owner(**self._owner_options).start()
+            self._follow_concurrency()
             self.state = State.RUNNING
             if signals and threading.current_thread() is threading.main_thread():
                 for number in (signal.SIGTERM, signal.SIGINT):

@@ -51,7 +51,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     handled = Handler(run, retries=options.pop("retries", 3), backoff=Backoff(0.05))
     jq = JobQueue(sys.argv[1], operation_timeout=2, connection_timeout=2)
-    worker = Worker(jq, {"work": handled}, **{"interval": 0.3, "lifetime": 1.5, **options})
+    worker = Worker(jq, {"work": handled}, **{"interval": 0.3, "lifetime": 2.5, **options})
     print("started", flush=True)
     return worker.run()
 

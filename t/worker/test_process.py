@@ -89,7 +89,7 @@ def test_the_job_of_a_killed_worker_is_done_by_another(
 ) -> None:
     """A survivor recovers it by itself, and it is done exactly once as far as is stored."""
     file = tmp_path / "runs"
-    work = {"do": "touch", "file": str(file), "seconds": 1.0}
+    work = {"do": "touch", "file": str(file), "seconds": 3.0}
     victim = start()
     job = jq.add_job({"queue": "work", "expire": 600, "workload": work})
     eventually(lambda: file.exists() and file.read_text().endswith("\n"))
