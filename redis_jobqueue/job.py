@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Generic, TypeVar, overload
 
 import attrs
@@ -65,7 +66,7 @@ class _Attribute(Generic[T]):
         job._values[self.name] = self.check(self.name, value)
         job._modified.add(self.name)
         if self.touches:
-            job._touch()
+            touch(job._values, job._modified)
 
 
 class _Status(_Attribute[Text]):
@@ -178,11 +179,11 @@ class Job:
         for name, value in values.items():
             if (check := _CHECKS.get(name)) is not None:
                 self._values[name] = check(name, value)
-        self._meta = MetaData(self._strings, self._touch)
+        self._modified = set(JOB_ATTRIBUTES)
+        self._meta = MetaData(self._strings, partial(touch, self._values, self._modified))
         if "meta_data" in values:
             self.meta_data = values["meta_data"]
             self._meta._modified.clear()
-        self._modified = set(JOB_ATTRIBUTES)
         if "status" in values:
             self._stamp()
 
@@ -261,7 +262,8 @@ class Job:
         job._modified = set()
         job._strings = strings
         job._claim = None
-        job._meta = MetaData(strings, job._touch)
+        # Of the parts, not of the job: a job in a circle would outlive its last user.
+        job._meta = MetaData(strings, partial(touch, values, job._modified))
         for name, image in meta.items():
             job._meta._load(name, image)
         return job
@@ -269,16 +271,18 @@ class Job:
     def _as_values(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _CHECKS} | {"meta_data": dict(self._meta)}
 
-    def _touch(self) -> None:
-        self._values["updated"] = time.time()
-        self._modified.add("updated")
-
     def _stamp(self) -> None:
         name = _STAMPS.get(self._values["status"])
         if name is None or (name == "started" and self._values["started"]):
             return
         self._values[name] = time.time()
         self._modified.add(name)
+
+
+def touch(values: dict[str, Any], modified: set[str]) -> None:
+    """Set and mark ``updated``, in the parts of a job."""
+    values["updated"] = time.time()
+    modified.add("updated")
 
 
 def elapsed(started: float, completed: float, failed: float) -> float | None:
