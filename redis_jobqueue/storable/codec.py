@@ -90,11 +90,10 @@ def _read(data: bytes, octets: Octets, hints: hint.Hints) -> tuple[Any, int]:
     learned = Learned()
     while True:
         known = learned.size()
-        reader = Reader(data, start, layout, octets, old, dict(hints), learned)
+        reader = Reader(data, start, layout, octets, old, hint.Pending(hints), learned)
         value = reader.read(READ)
         if learned.size() == known:
-            if reader.hints:
-                raise hint.Unfit
+            reader.hints.end()
             return reader.finish(value), reader.pos
 
 

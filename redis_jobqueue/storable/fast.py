@@ -127,45 +127,34 @@ def apply(value: Any, hints: hint.Hints) -> Any:
     Raises:
         Unfit: a hint does not fit.
     """
-    left = dict(hints)
-    value, _ = _apply(value, left, 0)
-    if left:
-        raise hint.Unfit
+    pending = hint.Pending(hints)
+    value, _ = _apply(value, pending, 0)
+    pending.end()
     return value
 
 
-def _apply(value: Any, hints: hint.Hints, node: int) -> tuple[Any, int]:
-    known = hints.pop(node, None)
-    node += 1
-    if type(value) is list:
+def _apply(value: Any, hints: hint.Pending, node: int) -> tuple[Any, int]:
+    kind = type(value)
+    if kind is list:
+        is_tuple = hints.is_tuple(node)
         items = []
+        node += 1
         for item in value:
             item, node = _apply(item, hints, node)
             items.append(item)
-        if known and known[0] == hint.TUPLE:
-            return tuple(items), node
-        value = items
-    elif type(value) is dict:
-        hash_ = {}
+        return (tuple(items) if is_tuple else items), node
+    if kind is dict:
+        pairs = {}
+        node += 1
         for key, item in value.items():
             item, node = _apply(item, hints, node)
-            key_known = hints.pop(node, None)
-            if key_known:
-                if key_known[0] not in hint.KEY_KINDS:
-                    raise hint.Unfit
-                key = hint.APPLY[key_known[0]](key, key_known[1], SCALAR)
+            pairs[hints.key(node, key, SCALAR)] = item
             node += 1
-            hash_[key] = item
-        value = hash_
-    elif type(value) is ScalarRef:
-        inner, node = _apply(value.value, hints, node)
-        value = ScalarRef(inner)
-    elif known and known[0] in hint.APPLY:
-        kind, payload = known
-        return hint.APPLY[kind](value, payload, _TAGS.get(type(value), UNDEF)), node
-    if known:
-        raise hint.Unfit
-    return value, node
+        return pairs, node
+    if kind is ScalarRef:
+        inner, node = _apply(value.value, hints, node + 1)
+        return ScalarRef(inner), node
+    return hints.scalar(node, value, _TAGS.get(kind, UNDEF)), node + 1
 
 
 _TAGS = {int: BYTE, str: SCALAR, bytes: SCALAR}

@@ -18,7 +18,7 @@ import struct
 import zlib
 from collections.abc import Callable
 
-from .limits import MAX_INT_DIGITS
+from .limits import MAX_INT_DIGITS, MAX_SAME_HASH
 from .opcodes import BYTE, INTEGER, LSCALAR, NETINT, SCALAR
 
 MAGIC = b"\x00PYH"
@@ -165,8 +165,8 @@ def _none(value: object, _payload: bytes, op: int) -> object:
     return None
 
 
-# What a hint makes of a scalar, by kind; a tuple is the business of the reader.
-APPLY: dict[int, Callable[[object, bytes, int], object]] = {
+# What a hint makes of a scalar, by kind.
+_APPLY: dict[int, Callable[[object, bytes, int], object]] = {
     FLOAT: _float,
     INT: _int,
     BOOL: _bool,
@@ -174,4 +174,49 @@ APPLY: dict[int, Callable[[object, bytes, int], object]] = {
     NONE: _none,
 }
 
-KEY_KINDS = frozenset((INT, BYTES))
+
+class Pending:
+    """The hints of one image that were not applied yet.
+
+    Each method raises `Unfit` if there is a hint that does not fit.
+    """
+
+    def __init__(self, hints: Hints) -> None:
+        self.left = dict(hints)
+        self._big_keys: dict[int, int] = {}
+
+    def scalar(self, node: int, value: object, tag: int) -> object:
+        """Return what a scalar that was read by a tag is."""
+        if node not in self.left:
+            return value
+        kind, payload = self.left.pop(node)
+        if kind == TUPLE:
+            raise Unfit
+        return _APPLY[kind](value, payload, tag)
+
+    def is_tuple(self, node: int) -> bool:
+        """Tell whether a list is a tuple."""
+        if node not in self.left:
+            return False
+        if self.left.pop(node)[0] != TUPLE:
+            raise Unfit
+        return True
+
+    def key(self, node: int, key: object, tag: int) -> object:
+        """Return what a hash key is."""
+        if node not in self.left:
+            return key
+        if self.left[node][0] not in (INT, BYTES):
+            raise Unfit
+        hinted = self.scalar(node, key, tag)
+        if isinstance(hinted, int) and hash(hinted) != hinted:
+            # Anybody can choose big ints of one hash, which make a dict slow.
+            met = self._big_keys[hash(hinted)] = self._big_keys.get(hash(hinted), 0) + 1
+            if met > MAX_SAME_HASH:
+                raise Unfit
+        return hinted
+
+    def end(self) -> None:
+        """Check that every hint was for some node."""
+        if self.left:
+            raise Unfit

@@ -31,3 +31,9 @@ MAX_INT_DIGITS = 4_300
 
 Ours, and Python's own default: turning more digits into an int takes quadratic time.
 """
+
+MAX_SAME_HASH = 100
+"""Int keys of more than 60 bits that may have one hash.
+
+Ours: an image with more of them is made to be slow, and reads without its hints.
+"""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import opcodes as op
-from .hints import TUPLE, Unfit
+from .hints import Unfit
 from .opcodes import BE32_SIGNED
 from .reading import CELL, Reading, Steps
 from .types import (
@@ -120,9 +120,8 @@ class Reader(Reading):
 
     def read_ref(self) -> Steps:
         number = self.scalar()
-        hint = self.hints.pop(self.node - 1, None) if self.hints else None
-        if hint:
-            return self._tuple(number, hint[0])
+        if self.hints.is_tuple(self.node - 1):
+            return self._tuple(number)
         return self._ref(number)
 
     def _ref(self, number: int) -> Steps:
@@ -130,12 +129,12 @@ class Reader(Reading):
         self.cell = number
         return value
 
-    def _tuple(self, number: int, kind: int) -> Steps:
+    def _tuple(self, number: int) -> Steps:
         target = len(self.things)
         self.open_tuples.add(target)
         value = yield
         self.open_tuples.discard(target)
-        if kind != TUPLE or type(value) is not list or self.things[target] is not value:
+        if type(value) is not list or self.things[target] is not value:
             raise Unfit
         self.things[target] = value = tuple(value)
         self.cell = number
@@ -221,6 +220,7 @@ class Reader(Reading):
         special = restricted or number in self.learned.special
         out: dict[Any, Any] = PerlHash(restricted=restricted) if special else {}
         thing = self.referent(out)
+        met: dict[Any, tuple[int, bytes]] = {}
         for _ in range(size):
             value = yield
             cell = self.cell
@@ -230,7 +230,7 @@ class Reader(Reading):
                 key = yield
                 self.check_key(key)
             else:
-                key = self.flagged_key(flags)
+                key = self.flagged_key(flags, met)
             if flags & op.KEY_PLACEHOLDER:
                 if isinstance(out, PerlHash) and restricted:
                     out.placeholders.append(key)
@@ -246,13 +246,23 @@ class Reader(Reading):
         self.cell = None
         return thing
 
-    def flagged_key(self, flags: int) -> Any:
+    def key(self, key: Any, tag: int) -> Any:
+        """Count a hash key as a node."""
+        self.node += 1
+        return self.hints.key(self.node - 1, key, tag)
+
+    def flagged_key(self, flags: int, met: dict[Any, tuple[int, bytes]]) -> Any:
         raw = self.take(self.length())
         if flags & op.KEY_UTF8:
-            return self.key(text(raw), op.UTF8STR)
-        if flags & op.KEY_WAS_UTF8:
-            return self.key(raw.decode("latin-1"), op.UTF8STR)
-        return self.key(self.octets(raw), op.SCALAR)
+            key = self.key(text(raw), op.UTF8STR)
+        elif flags & op.KEY_WAS_UTF8:
+            key = self.key(raw.decode("latin-1"), op.UTF8STR)
+        else:
+            key = self.key(self.octets(raw), op.SCALAR)
+        identity = flags & (op.KEY_UTF8 | op.KEY_WAS_UTF8), raw
+        if met.setdefault(key, identity) != identity:
+            raise self.broken(f"two keys of a hash are both {key!r:.50}, read in this way")
+        return key
 
     def check_key(self, key: Any) -> None:
         if self.cell is None or not isinstance(key, (str, bytes)):

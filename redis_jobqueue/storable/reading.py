@@ -14,7 +14,7 @@ import attrs
 
 from ..errors import StorableError
 from . import opcodes as op
-from .hints import APPLY, KEY_KINDS, Hints, Unfit
+from .hints import Pending
 from .limits import MAX_DEPTH
 from .opcodes import BE32, Layout
 from .types import Blessed, PerlHash, PerlList, ScalarRef
@@ -67,7 +67,7 @@ class Reading:
         layout: Layout,
         octets: Octets,
         old: bool,
-        hints: Hints,
+        hints: Pending,
         learned: Learned,
     ) -> None:
         self.data = data
@@ -108,8 +108,8 @@ class Reading:
                 stack.append((value, levels, number))
                 value = None  # starts it
             else:
-                if self.hints and self.cell == number:
-                    value = self.hinted(value)
+                if self.cell == number:
+                    value = self.hints.scalar(self.node - 1, value, tag)
                 self.completed(value, number)
                 if not stack:
                     return value
@@ -229,28 +229,6 @@ class Reading:
             scalar = self.shared[self.cell]
             holder.cells[place] = scalar
             self.slots.append((holder, place, scalar))
-
-    # -- hints --
-
-    def hinted(self, value: Any) -> Any:
-        hint = self.hints.pop(self.node - 1, None)
-        if hint is None:
-            return value
-        kind, payload = hint
-        if kind not in APPLY:
-            raise Unfit
-        return APPLY[kind](value, payload, self.tag)
-
-    def key(self, key: Any, tag: int) -> Any:
-        """Count a hash key as a node."""
-        node = self.node
-        self.node += 1
-        if node in self.hints:
-            kind, payload = self.hints.pop(node)
-            if kind not in KEY_KINDS:
-                raise Unfit
-            return APPLY[kind](key, payload, tag)
-        return key
 
     # -- images of before 0.7 --
 

@@ -171,18 +171,21 @@ class Writer(Writing):
             return
         yield VALUE, self.slot, value.value
 
-    def write_blessed(self, value: Blessed) -> Steps | None:
+    def write_blessed(self, value: Blessed) -> Steps:
         self.bless(value.class_name)
-        inner = value.value
-        kind = self.resolve(inner)[0]
+        yield VALUE, self.blessed, value.value
+
+    def blessed(self, value: Any) -> Steps | None:
+        """Write what is blessed: it has the number of its object."""
+        kind = self.resolve(value)[0]
         if kind is ScalarRef:
-            return self._target(inner)
+            return self._target(value)
         if kind not in _BLESSABLE:
             self.refuse(
                 "what is blessed must be a list, a dict or a ScalarRef,"
                 f" not the type {kind.__name__}"
             )
-        steps: Steps | None = REFERENT[kind](self, inner)
+        steps: Steps | None = REFERENT[kind](self, value)
         return steps
 
     def _target(self, value: ScalarRef) -> Steps:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from support import strategies as make
 from support.recordings import image_of, rows
 from support.tagged import same
-
-import pytest
-from hypothesis import strategies as st
 
 from redis_jobqueue.errors import StorableError
 from redis_jobqueue.storable import Blessed, ScalarRef, codec, fast, freeze, nfreeze, thaw
@@ -22,6 +21,7 @@ def test_a_value_comes_back(value: Any) -> None:
     """A frozen value thaws to the same types, content and sharing, in both orders."""
     assert same(value, thaw(nfreeze(value))) is None
     assert same(value, thaw(freeze(value))) is None
+    assert nfreeze(value) == nfreeze(thaw(nfreeze(value)))
 
 
 @given(make.values | make.perl_values | make.shared_values())

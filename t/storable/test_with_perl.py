@@ -45,14 +45,7 @@ def test_perl_gives_back_what_python_wrote(perl: StorablePeer, value: Any) -> No
 def test_perl_reads_what_only_perl_has(perl: StorablePeer, value: Any) -> None:
     """Perl reads objects, hooks, ties and the like from our image as from its own order."""
     classes = overloaded_classes(value)
-    try:
-        first = perl.describe(nfreeze(value), classes)
-    except PerlDied as died:
-        # Our data may name what Perl cannot load; it must then refuse both alike.
-        with pytest.raises(PerlDied, match="^.{5}"):
-            perl.describe(nfreeze(thaw(nfreeze(value))), classes)
-        assert "Corrupted" not in str(died)
-        return
+    first = perl.describe(nfreeze(value), classes)
     assert first == perl.describe(nfreeze(thaw(nfreeze(value))), classes)
     assert first == perl.describe(nfreeze(value, hints=False), classes)
 
@@ -136,8 +129,8 @@ LAYERS: dict[str, tuple[str, Any]] = {
     "list": ("[$d]", lambda value: [value]),
     "hash": ("{ k => $d }", lambda value: {"k": value}),
     "reference": ("\\(my $e = $d)", ScalarRef),
-    "object": ("bless([$d], 'A')", lambda value: Blessed("A", [value])),
-    "hash object": ("bless({ k => $d }, 'A')", lambda value: Blessed("A", {"k": value})),
+    "object": ("bless([$d], 'Deep')", lambda value: Blessed("Deep", [value])),
+    "hash object": ("bless({ k => $d }, 'Deep')", lambda value: Blessed("Deep", {"k": value})),
 }
 LIMITS = {
     "list": MAX_FREEZE_DEPTH,
@@ -161,9 +154,8 @@ def test_depth_is_taken_as_far_as_perl_takes_it(
             continue
         perl_inner, python_inner = LAYERS[inner]
         perl_outer, python_outer = LAYERS[outer]
-        expression = (
-            f"my $d = 1; $d = {perl_inner} for 1 .. {count}; $d = {perl_outer} for 1 .. {around}; $d"
-        )
+        nest = f"$d = {perl_inner} for 1 .. {count}; $d = {perl_outer} for 1 .. {around}"
+        expression = f"my $d = 1; {nest}; $d"
         value: Any = 1
         for _ in range(count):
             value = python_inner(value)

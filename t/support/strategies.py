@@ -58,10 +58,13 @@ def perl_key(key: Any) -> tuple[bool, bytes]:
         return True, key.encode("utf-8")
 
 
-def hashes(values: Strategy, of: Any = dict) -> Strategy:
+def hashes(values: Strategy) -> Strategy:
     """Make dicts whose keys stay apart in Perl."""
-    pairs = st.lists(st.tuples(keys, values), max_size=5, unique_by=lambda pair: perl_key(pair[0]))
-    return pairs.map(of)
+    return st.lists(st.tuples(keys, values), max_size=5).map(_apart)
+
+
+def _apart(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    return dict({perl_key(key): (key, value) for key, value in pairs}.values())
 
 
 def _containers(inner: Strategy) -> Strategy:
@@ -107,8 +110,8 @@ class _Objects:
         return Blessed(name, self.draw(inside), overloaded=overloaded)
 
     def references(self) -> list[Any]:
-        reference = st.lists(self.inner, max_size=2) | hashes(self.inner) | self.inner.map(ScalarRef)
-        found: list[Any] = self.draw(st.lists(reference, max_size=3))
+        lists, refs = st.lists(self.inner, max_size=2), self.inner.map(ScalarRef)
+        found: list[Any] = self.draw(st.lists(lists | hashes(self.inner) | refs, max_size=3))
         # The image does not say of these whether their class overloads.
         target = self.blessed()
         target.overloaded = False
@@ -124,8 +127,9 @@ class _Objects:
         return Hook(self.draw(_classes), "frozen", self.references(), base, self.blessed())
 
     def regexp(self) -> Any:
+        pattern = self.draw(st.sampled_from(["", "a.*b", r"^\d+$", "x" * 256, b"\xe9+"]))
         flags = self.draw(st.sampled_from(["", "i", "msix"]))
-        return Regexp(self.draw(_strings), flags, self.draw(_classes))
+        return Regexp(pattern, flags, self.draw(_classes))
 
     def code(self) -> Any:
         return Code(self.draw(text))
@@ -156,7 +160,8 @@ class _Objects:
         return PerlList(items, missing=missing) if missing else items
 
     def text(self) -> Any:
-        return PerlText(self.draw(st.sampled_from([b"\xff\xfe", b"\xf4\x90\x80\x80", b"\xc0\x80"])))
+        octets = st.sampled_from([b"\xff\xfe", b"\xf4\x90\x80\x80", b"\xc0\x80"])
+        return PerlText(self.draw(octets))
 
 
 perl_values: Strategy = st.recursive(

@@ -238,42 +238,34 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+_FIELDS: dict[type, tuple[str, ...]] = {
+    ScalarRef: ("value",),
+    WeakRef: ("value",),
+    Blessed: ("class_name", "overloaded", "value"),
+    # Not overloaded: the recordings do not tell.
+    Hook: ("class_name", "frozen", "base", "tied", "refs"),
+    Regexp: ("pattern", "flags", "class_name"),
+    Code: ("source",),
+    VString: ("literal", "value"),
+    Tied: ("kind", "object", "key"),
+}
+
+
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Give each part of a value with its name, in an order that means nothing."""
     if isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield f"[{index}]", item
-        for index in sorted(getattr(value, "missing", ())):
-            yield f".missing {index}", True
+        yield from ((f"[{index}]", item) for index, item in enumerate(value))
+        yield from ((f".missing {index}", True) for index in sorted(getattr(value, "missing", ())))
     elif isinstance(value, dict):
-        for key in sorted(value, key=repr):
-            yield f"[{key!r}]", value[key]
+        yield from ((f"[{key!r}]", value[key]) for key in sorted(value, key=repr))
         if isinstance(value, PerlHash):
             if value.restricted:
                 yield ".restricted", True
             for name in ("readonly", "placeholders"):
-                for key in sorted(getattr(value, name), key=repr):
-                    yield f".{name} {key!r}", True
-    elif isinstance(value, (ScalarRef, WeakRef)):
-        yield ".value", value.value
-    elif isinstance(value, Blessed):
-        yield ".class_name", value.class_name
-        yield ".overloaded", value.overloaded
-        yield ".value", value.value
-    elif isinstance(value, Hook):
-        for name in ("class_name", "frozen", "base", "tied", "refs"):
-            yield f".{name}", getattr(value, name)
-    elif isinstance(value, Regexp):
-        for name in ("pattern", "flags", "class_name"):
-            yield f".{name}", getattr(value, name)
-    elif isinstance(value, Code):
-        yield ".source", value.source
-    elif isinstance(value, VString):
-        yield ".literal", value.literal
-        yield ".value", value.value
-    elif isinstance(value, Tied):
-        for name in ("kind", "object", "key"):
-            yield f".{name}", getattr(value, name)
+                keys = sorted(getattr(value, name), key=repr)
+                yield from ((f".{name} {key!r}", True) for key in keys)
+    for name in _FIELDS.get(type(value), ()):
+        yield f".{name}", getattr(value, name)
     if isinstance(value, (PerlList, PerlHash)):
         for place in sorted(value.cells, key=repr):
             yield f".cells[{place!r}]", value.cells[place]
