@@ -24,7 +24,7 @@ from redis_jobqueue.keys import Keys
 from redis_jobqueue.lua import SCRIPTS
 from redis_jobqueue.operations import claims
 from redis_jobqueue.operations.request import Command, Pipeline, Request, Script
-from redis_jobqueue.sorting import FAILURES, NOT_CONNECTED, without_frames
+from redis_jobqueue.sorting import FAILURES, NOT_CONNECTED, cause_of
 
 ARMED = 5.0
 """Seconds after which `Tracking` arms anew: a lost push costs no more than this."""
@@ -88,7 +88,7 @@ class Line:
             self._connection = get_connection(self._pool)
         except FAILURES as error:
             found = driver.failed(error, None, connecting=True)
-            raise found from without_frames(error, outer)
+            raise found from cause_of(error, outer)
 
     def send(self, request: Request) -> Any:
         """Send a request and give its reply; errors are sorted as the driver does."""
