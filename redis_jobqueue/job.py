@@ -127,7 +127,8 @@ class Job:
         meta_data: a `MetaData` mapping.
 
     Setting status, workload, result, progress, message, started, completed or
-    failed, or a metadata field, also sets ``updated``.
+    failed, or a metadata field, also sets ``updated``.  As in Perl all this is
+    so in making a job too, over a time that is given beside it.
 
     Raises:
         ArgumentError: code 0, as Perl leaves it; a value does not fit, or
@@ -179,6 +180,8 @@ class Job:
         for name, value in values.items():
             if (check := _CHECKS.get(name)) is not None:
                 self._values[name] = check(name, value)
+        if not _TOUCHING.isdisjoint(values):
+            self._values["updated"] = now
         self._modified = set(JOB_ATTRIBUTES)
         self._meta = MetaData(self._strings, partial(touch, self._values, self._modified))
         if "meta_data" in values:
@@ -304,6 +307,8 @@ _CHECKS: dict[str, Callable[[str, object], Any]] = {
     for name, attribute in sorted(vars(Job).items())
     if isinstance(attribute, _Attribute)
 }
+
+_TOUCHING = frozenset(name for name in _CHECKS if vars(Job)[name].touches)
 
 JOB_ATTRIBUTES: tuple[str, ...] = tuple(sorted(RESERVED))
 

@@ -92,7 +92,7 @@ class Perl:
             raise Unreadable(f"the method {name}")
         before = min(_PAIRED.get(name, len(values)), len(values))
         result = getattr(on, name)(*map(_fields, values[:before]), **_named(values[before:]))
-        if name in _MANY or name == "get_job_data" and isinstance(result, list):
+        if name in _MANY or name == "get_job_data" and len(values) > 2:
             return list(result)
         if result is None and not _reads(name, values):
             return []

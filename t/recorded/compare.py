@@ -158,9 +158,14 @@ class Between:
 
 
 def time_to_live(client: redis.Redis, key: bytes, since: float) -> Any:
-    """Give what a key's time to live can have been set to after a moment; -1 for none."""
+    """Give what a key's time to live can have been set to after a moment; -1 for none.
+
+    The moment is one of `time.monotonic`; Redis counts whole ms.
+    """
     left = client.pttl(key)
-    return left if left < 0 else Between(left / 1000, left / 1000 + time.monotonic() - since)
+    if left < 0:
+        return left
+    return Between(left / 1000 - 0.001, left / 1000 + 0.001 + time.monotonic() - since)
 
 
 def recorded_keys(rows: Iterable[list[Any]]) -> list[tuple[Any, ...]]:

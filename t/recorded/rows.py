@@ -23,12 +23,18 @@ from recorded.meaning import run
 from redis_jobqueue import JobQueue
 
 ROWS = rows("outcomes")
-NOT_APPLICABLE: dict[str, list[str]] = json.loads(
+NOT_APPLICABLE: dict[str, dict[str, list[str]]] = json.loads(
     (DATA / "not_applicable.json").read_text("utf-8")
 )
-"""Reason -> the names of the rows that cannot apply for it."""
+"""Recording -> reason -> the names of the rows that cannot apply for it."""
 
-LISTED = {name for names in NOT_APPLICABLE.values() for name in names}
+
+def listed(recording: str) -> set[str]:
+    """Name the rows of a recording that cannot apply."""
+    return {name for names in NOT_APPLICABLE[recording].values() for name in names}
+
+
+LISTED = listed("outcomes")
 
 
 def is_contract(row: Row) -> bool:

@@ -16,13 +16,16 @@ from contextlib import ExitStack, contextmanager
 import redis
 from support.proxy import Proxy
 from support.recordings import Row
-from support.server import Server, eventually
+from support.server import Server, eventually, free_port
 
 from recorded.bridge import Perl
 from recorded.meaning import run
 
 _PATCHED = re.compile(r"my \$real = .*|(no warnings; )?\*Redis::__std_cmd = \$main::restore; ")
 """How the recorder reached into Redis.pm; a `Proxy` does that here."""
+
+_CLUSTER_PORTS = 55_536
+"""A server of a cluster also listens on the port that is 10,000 higher."""
 
 _KEYS = 96
 _KEY_BYTES = 1 << 18
@@ -136,6 +139,8 @@ def _another_server(**options: str) -> Callable[[Stage], None]:
             other.options["include"] = f"{other.folder}/extra.conf"
             with open(other.options["include"], "w") as conf:
                 conf.write(options["include"])
+        while not 0 < other.port < _CLUSTER_PORTS:
+            other.port = free_port()
         stage.server = stage.stack.enter_context(other)
         stage.port = stage.server.port
 

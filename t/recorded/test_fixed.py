@@ -371,7 +371,10 @@ def test_queued_ids(jq: JobQueue, client: redis.Redis) -> None:
     assert [jobs[0].id] == jq.get_job_ids(queued=True, queue="a:b")
 
 
-@fixes("get_job_ids(queue => q) with a foreign string key", "queue_status with a foreign string key")
+@fixes(
+    "get_job_ids(queue => q) with a foreign string key",
+    "queue_status with a foreign string key",
+)
 def test_foreign_keys(jq: JobQueue, client: redis.Redis) -> None:
     """Keys of other types beside the jobs do no harm and are no jobs."""
     job = added(jq)
