@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import redis
+from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.connection import (
     ConnectionPool,
@@ -42,9 +43,10 @@ _FOREVER = 10.0**6
 _MANY = 1 << 31
 """Connections of a pool: redis-py 8 would stop at 100."""
 
-_TLS_OPTIONS = {"ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile",
-                "ssl_check_hostname"}  # fmt: skip
-_URL_OPTIONS = {"db", "client_name", "username", "password"}
+_TLS_TEXTS = {"ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}
+_TLS_OPTIONS = _TLS_TEXTS | {"ssl_check_hostname"}
+_TEXTS = _TLS_TEXTS | {"client_name", "username", "password"}
+_URL_OPTIONS = _TEXTS | _TLS_OPTIONS | {"db"}
 _SCHEMES = ("redis", "rediss", "unix", "embedded")
 
 T = TypeVar("T")
@@ -120,6 +122,8 @@ class Address:
             "socket_connect_timeout": min(connection_timeout or _FOREVER, _FOREVER),
         }
         connection = settings.pop("connection_class", redis.Connection)
+        if issubclass(connection, SSLConnection):
+            settings["redis_connect_func"] = settle
         if not issubclass(connection, UnixDomainSocketConnection):
             # Idle connections through a dead firewall are noticed by the kernel.
             settings.update(socket_keepalive=True, socket_keepalive_options=_KEEPALIVE)
@@ -141,6 +145,20 @@ PLAIN: Mapping[str, Any] = {
     **dict.fromkeys(_QUIET),
 }
 """A connection as we want it: it sends what it is told, once, and nothing of its own."""
+
+
+def settle(connection: Any) -> None:
+    """Log in on a new TLS connection, and read what TLS itself sends behind its handshake.
+
+    redis-py 8 would take that for a reply that nobody has read.
+    """
+    connection.on_connect()
+    connection.send_command("PING", check_health=False)
+    try:
+        connection.read_response()
+    except exceptions.ResponseError:
+        pass  # not allowed: an answer all the same
+
 
 _KEEPALIVE = {
     getattr(socket, name): value
@@ -238,11 +256,14 @@ def _url_settings(url: str, scheme: str) -> dict[str, Any]:
             raise _bad_url("its port is 0")
         if not re.fullmatch("/?[0-9]*/?", parts.path):
             raise _bad_url("its path is not the number of a database")
-    _check_options(parse_qs(parts.query, keep_blank_values=True), scheme)
+    options = parse_qs(parts.query, keep_blank_values=True)
+    _check_options(options, scheme)
     try:
         settings: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
     except ValueError:
         raise _bad_url("an option behind '?' has no good value") from None
+    # redis-py before 8 decodes these twice.
+    settings.update((name, options[name][0]) for name in _TEXTS & set(options))
     if scheme == "rediss":
         # redis-py before 6 does not look at the name in a certificate unless told to.
         settings.setdefault("ssl_check_hostname", settings.get("ssl_cert_reqs") != "none")
@@ -250,7 +271,7 @@ def _url_settings(url: str, scheme: str) -> dict[str, Any]:
 
 
 def _check_options(options: Mapping[str, list[str]], scheme: str) -> None:
-    if not set(options) <= (_URL_OPTIONS | _TLS_OPTIONS):
+    if not set(options) <= _URL_OPTIONS:
         raise _bad_url("an option behind '?' is unknown")
     if scheme != "rediss" and set(options) & _TLS_OPTIONS:
         raise _bad_url("options of TLS need rediss://")

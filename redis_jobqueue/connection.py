@@ -32,8 +32,8 @@ from redis_jobqueue.sorting import (
     FAILURES,
     MOVED,
     NOT_CONNECTED,
+    cause_of,
     sorted_error,
-    without_frames,
 )
 
 T = TypeVar("T")
@@ -184,7 +184,7 @@ class Driver:
             return self._checkout(pool)
         except FAILURES as error:
             found = self._lost(pool, error, request, connecting=True)
-            raise found from without_frames(error, outer)
+            raise found from cause_of(error, outer)
 
     def _checkout(self, pool: _Pool) -> Any:
         if self._dead:

@@ -130,7 +130,10 @@ class Handle:
                 if value is not _UNSET:
                     setattr(self, name, value)
         else:
-            address = redis if isinstance(redis, Address) else address_of(redis)
+            try:
+                address = redis if isinstance(redis, Address) else address_of(redis)
+            finally:
+                del redis  # it may hold a password, and tracebacks can show what a frame holds
             if connection_timeout is _UNSET:
                 connection_timeout = address.connection_timeout
             if operation_timeout is _UNSET:
@@ -142,12 +145,13 @@ class Handle:
                 connection_timeout=_seconds(connection_timeout, "connection_timeout", none=True),
                 operation_timeout=_seconds(operation_timeout, "operation_timeout", none=True),
             )
-        del redis  # it may hold a password, which a traceback with locals would show
         self._driver.connect()
         if _flag(check_maxmemory, "check_maxmemory") and (most := self._maxmemory()):
             self._max_datasize = min(self._max_datasize, most)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_driver"):
+            return "JobQueue(of no server)"  # a traceback can show one that was never made
         address = self._driver.address
         return (
             f"JobQueue(server={self.server!r}, db={address.db}, "

@@ -26,6 +26,7 @@ from redis_jobqueue.address import (
     is_tls,
     refused,
     server_address,
+    settle,
     socket_address,
     url_address,
 )
@@ -153,6 +154,7 @@ def _from_sentinels(given: Mapping[str, Any], settings: dict[str, Any], rest: An
         **{name: value for name, value in settings.items() if name.startswith("ssl_")},
         **_texts(given, _SENTINEL_TEXTS),
         "ssl": secure,
+        "redis_connect_func": settle if secure else None,
         "socket_timeout": _seconds(given, "sentinels_read_timeout", DEFAULT_OPERATION_TIMEOUT),
         "socket_connect_timeout": _seconds(
             given, "sentinels_cnx_timeout", DEFAULT_CONNECTION_TIMEOUT
@@ -169,6 +171,8 @@ def _sentinel_address(
     shown: str, service: Any, manager: Any, secure: bool, settings: Mapping[str, Any], **rest: Any
 ) -> Address:
     def make_pool(connection_class: type, **kwargs: Any) -> ConnectionPool:
+        if secure:
+            kwargs["redis_connect_func"] = settle
         return SentinelConnectionPool(  # type: ignore[no-untyped-call]
             service, manager, ssl=secure, **kwargs
         )

@@ -79,7 +79,10 @@ class JobQueue(Management):
         Raises:
             ArgumentError: code 0; a setting cannot be used.
         """
-        address = address_from_env(os.environ if environ is None else environ)
+        try:
+            address = address_from_env(os.environ if environ is None else environ)
+        finally:
+            del environ  # it may hold a password, and tracebacks can show what a frame holds
         return cls(address, **options)
 
     @classmethod

@@ -29,6 +29,9 @@ _CODES: dict[type[Exception], str] = {
     exceptions.MasterDownError: "MASTERDOWN",
     exceptions.ClusterDownError: "CLUSTERDOWN",
 }
+# First words that it leaves.
+_LEFT = {*_CODES.values(), "WRONGTYPE", "BUSY", "MISCONF", "UNBLOCKED", "NOREPLICAS", "CROSSSLOT",
+         "TRYAGAIN", "MOVED", "ASK", "ERR"}  # fmt: skip
 _FULL = "command not allowed when used memory > 'maxmemory'"
 MOVED = re.compile("READONLY|MASTERDOWN|UNBLOCKED")
 """Answers of a server that is no master any more."""
@@ -58,7 +61,6 @@ def sorted_error(
     if isinstance(error, exceptions.InvalidResponse):
         return RedisError(f"The server at {address.server} does not speak Redis: {text[:80]}")
     if isinstance(error, MasterNotFoundError):
-        # The text of redis-py before 8 shows how it logs in to the sentinels.
         text = "no sentinel could be asked that knows its master"
     if connecting and NOT_CONNECTED not in text:
         text = f"Could not connect to Redis server at {address.server}: {_reason(error, text)}"
@@ -77,8 +79,9 @@ def _answer(error: Exception) -> str:
         for start, code in (("Authentication req", "NOAUTH"), ("invalid username", "WRONGPASS")):
             if text.startswith(start):
                 return f"{code} {text}"
+        return f"ERR {text}"
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), "ERR")
-    return text if re.match("[A-Z]+ ", text) else f"{code} {text}"
+    return text if text.partition(" ")[0] in _LEFT else f"{code} {text}"
 
 
 def _reason(error: Exception, text: str) -> str:
@@ -100,11 +103,15 @@ def _command(request: Request | None) -> str:
     return "pipeline" if isinstance(request, Pipeline) else "connect"
 
 
-def without_frames(error: BaseException, outer: BaseException | None) -> BaseException:
-    """Take the frames off an error and its causes: those of a log-in hold the password.
+def cause_of(error: BaseException, outer: BaseException | None) -> BaseException | None:
+    """Give what may be shown of why connecting failed: no password.
 
-    ``outer`` is what the caller was handling already: that stays as it is.
+    The frames of a log-in hold it; of an error of Sentinel already the text
+    does, in some versions of redis-py.  ``outer`` is what the caller was
+    handling before: that stays as it is.
     """
+    if isinstance(error, MasterNotFoundError):
+        return None
     each: BaseException | None = error
     while each is not None and each is not outer:
         each.__traceback__ = None

@@ -19,6 +19,7 @@ TABLE = {
     "workers": (4, 16),
     "processes": (3, 8),
     "threads": (4, 16),
+    "operations": (60, 500),
     "rounds": (3, 20),
 }
 
@@ -39,6 +40,8 @@ class Size:
     workers: int
     processes: int
     threads: int
+    operations: int
+    """What each of many threads or processes does at once on one queue."""
     rounds: int
     """How often a test with luck in it is repeated."""
 

@@ -30,7 +30,12 @@ from redis_jobqueue.operations.request import Command, Script  # noqa: E402
 from redis_jobqueue.lua import SCRIPTS  # noqa: E402
 
 GOAL = 0.5
-SMALL = {"queue": "bench", "job": "resize", "expire": 600, "workload": "thirty bytes of plain payload."}
+SMALL = {
+    "queue": "bench",
+    "job": "resize",
+    "expire": 600,
+    "workload": "thirty bytes of plain payload.",
+}
 
 Call = Callable[[], object]
 

@@ -172,7 +172,7 @@ class Server:
             self.port = 0
         raise RuntimeError(f"{self.binary} does not start:\n{self.log}")
 
-    def _launch(self) -> None:
+    def _words(self) -> list[str]:
         settings: dict[str, Any] = {
             "port": self.port,
             "bind": "127.0.0.1",
@@ -187,6 +187,10 @@ class Server:
         words = [self.binary]
         for name, value in settings.items():
             words += ["--" + name.replace("_", "-"), str(value)]
+        return words
+
+    def _launch(self) -> None:
+        words = self._words()
         with open(os.path.join(self.folder, "log"), "wb") as log:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
