@@ -23,6 +23,7 @@ use Hash::Util qw(hidden_keys);
 use JSON::PP ();
 use MIME::Base64 qw(decode_base64 encode_base64);
 use Scalar::Util qw(blessed isvstring isweak refaddr reftype weaken);
+use Storable qw(thaw);
 
 our @EXPORT_OK = qw(to_tagged from_tagged);
 
@@ -46,7 +47,13 @@ sub from_tagged {
 
 #-- Perl to tagged -----------------------------------------------------------
 
-sub _immortal { return B::svref_2object( $_[0] )->isa('B::SPECIAL') }
+# The true, false and undef that Perl has once each.  Storable leads to them (tags 15,
+# 16 and 14).  Once certain modules are loaded, \ copies them instead: then a boolean
+# that stands in a list or hash is described as the string that the copy is.
+my ( $true, $false, $undef ) = map { thaw("\x05\x0b$_") } "\x0f", "\x10", "\x0e";
+my %immortal = map { ( refaddr $_ => 1 ) } $true, $false, $undef;
+
+sub _immortal { return $immortal{ refaddr $_[0] } }
 
 # Count how often each cell and each referent is reached.
 sub _meet {
@@ -65,7 +72,7 @@ sub _meet_referent {
     }
     elsif ( $type eq 'HASH' ) {
         return if $met->{ refaddr $to }++;
-        _meet( $met, \$_ ) for values %$to;
+        _meet( $met, _value_cell( $to, $_ ) ) for keys %$to;
     }
     elsif ( $type =~ /^(?:SCALAR|REF|VSTRING|LVALUE)$/ ) {
         _meet( $met, $to );
@@ -74,6 +81,13 @@ sub _meet_referent {
         $met->{ refaddr $to }++;
     }
     return;
+}
+
+# Perl gives no reference to the slot of a hash that holds the immortal undef.
+sub _value_cell {
+    my ( $hash, $key ) = @_;
+    local $@;
+    return eval { \$hash->{$key} } || $undef;
 }
 
 # The form of one cell; a cell reached more than once is shared itself.
@@ -86,7 +100,7 @@ sub _tag {
 sub _shared {
     my ( $state, $to, $of, $form ) = @_;
     my $address = refaddr $to;
-    return $form->() if $state->{met}{$address} < 2;
+    return $form->() if ( $state->{met}{$address} // 0 ) < 2;    # 0: a copy, see above
     return { t => 'backref', id => $state->{id}{$address} } if $state->{id}{$address};
     my $id = $state->{id}{$address} = $state->{next}++;
     return { t => 'shared', id => $id, of => $of, v => $form->() };
@@ -128,10 +142,7 @@ sub _missing { return { t => 'undef', exists => JSON::PP::false() } }
 
 sub _hash {
     my ( $state, $to ) = @_;
-    # By values: \$to->{$key} dies where the slot holds the immortal undef.
-    my %cell;
-    @cell{ keys %$to } = map { \$_ } values %$to;
-    my @pairs = map { [ _string($_), _tag( $state, $cell{$_} ) ] } sort keys %$to;
+    my @pairs = map { [ _string($_), _tag( $state, _value_cell( $to, $_ ) ) ] } sort keys %$to;
     return { t => 'hash', v => \@pairs } unless Internals::SvREADONLY(%$to);
     return {
         t            => 'hash',
@@ -201,7 +212,7 @@ sub _cell {
         my $copy = $known->{referent};
         return \$copy;
     }
-    return $form->{v} ? \!!1 : \!!0 if $kind eq 'bool';
+    return $form->{v} ? $true : $false if $kind eq 'bool';
     if ( $kind eq 'weak' ) {
         my $weak = _cell( $state, $form->{v} );
         weaken $$weak;

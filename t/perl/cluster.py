@@ -32,7 +32,7 @@ def produce(server: str, name: str, count: int, queues: list[str]) -> None:
                     "meta_data": {"producer": name},
                 }
             )
-            print(job.id, flush=True)
+            print(_text(job.id), flush=True)
 
 
 def work(server: str, name: str, queues: list[str]) -> None:
@@ -48,7 +48,7 @@ def work(server: str, name: str, queues: list[str]) -> None:
             job.status = STATUS_WORKING
             job.progress = 0.5
             if jq.update_job(job) != 4:
-                raise SystemExit(f"{job.id} was not updated")
+                raise SystemExit(f"{job.id!r} was not updated")
 
             words = [_text(word) for word in _text(job.workload["text"]).split()]
             job.result = {"sum": sum(job.workload["numbers"]), "words": dict(Counter(words))}
@@ -57,7 +57,7 @@ def work(server: str, name: str, queues: list[str]) -> None:
             job.message = f"done by {name}"
             job.status = STATUS_COMPLETED
             if not jq.update_job(job):
-                raise SystemExit(f"{job.id} was not updated")
+                raise SystemExit(f"{job.id!r} was not updated")
             print(job.id, flush=True)
 
 

@@ -11,11 +11,8 @@ import pytest
 import redis
 from support.server import Server
 
-from perl.peer import PerlPeer, PerlQueue, missing
+from perl.peer import PATIENT, PerlPeer, PerlQueue, missing
 from redis_jobqueue import JobQueue
-
-PATIENT = {"connection_timeout": 20, "operation_timeout": 20}
-"""Seconds; Perl's own 0.1 and 1 are too short for a busy machine."""
 
 
 @pytest.fixture(scope="session")

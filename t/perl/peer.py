@@ -20,6 +20,8 @@ from perl.forms import Form, given_form, string_of
 
 HERE = Path(__file__).parent
 PERL = shutil.which("perl") or "perl"
+PATIENT = {"connection_timeout": 20, "operation_timeout": 20}
+"""Seconds; Perl's own 0.1 and 1 are too short for a busy machine."""
 
 
 def missing() -> str | None:

@@ -9,7 +9,11 @@ use warnings;
 use Redis::JobQueue;
 
 my ( $server, $name, $count, @queues ) = @ARGV;
-my $jq = Redis::JobQueue->new( redis => $server );
+my $jq = Redis::JobQueue->new(
+    redis              => $server,
+    connection_timeout => 20,    # seconds; the defaults are too short for a busy machine
+    operation_timeout  => 20,
+);
 $| = 1;
 for my $number ( 1 .. $count ) {
     my $job = $jq->add_job( {

@@ -1,29 +1,17 @@
-"""The same calls on both sides, and a state of Redis that can be compared.
-
-`PerlSide` and `PythonSide` offer one vocabulary over the real module and over
-ours.  `state_of` reads every key and puts names in the place of what must
-differ: ids become ``<1>``, ``<2>`` in the order of their making, times of now
-become ``<now>``, an end of life is counted from now.
-"""
+"""The same calls on both sides: `PerlSide` over the real module, `PythonSide` over ours."""
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import attrs
-import redis
 
 from perl.peer import PerlJob, PerlQueue
 from redis_jobqueue import Job, JobQueue, JobQueueError
 from redis_jobqueue.errors import ERROR
 
-TIMES = frozenset({"created", "updated", "started", "completed", "failed"})
 PLAIN = frozenset({"queue", "job", "status", "message", "expire", "progress"})
-GRAIN = 100
-"""Seconds: times to live are whole multiples of it, and rounded to it."""
 
 
 @attrs.frozen
@@ -44,11 +32,11 @@ class Side(Protocol):
 
     def make(self, attributes: Mapping[str, Any]) -> Any: ...
 
-    def set(self, job: Any, name: str, value: Any) -> None: ...
+    def change(self, job: Any, name: str, value: Any) -> None: ...
 
-    def set_meta(self, job: Any, name: str, value: Any) -> None: ...
+    def change_meta(self, job: Any, name: str, value: Any) -> None: ...
 
-    def replace_meta(self, job: Any, values: Mapping[str, Any]) -> None: ...
+    def replace_meta(self, job: Any, values: dict[str, Any]) -> None: ...
 
     def clear_modified(self, job: Any, *names: str) -> None: ...
 
@@ -92,14 +80,14 @@ class PerlSide:
     def make(self, attributes: Mapping[str, Any]) -> PerlJob:
         return self.queue.peer.job(**attributes)
 
-    def set(self, job: PerlJob, name: str, value: Any) -> None:
+    def change(self, job: PerlJob, name: str, value: Any) -> None:
         job.set(name, value)
 
-    def set_meta(self, job: PerlJob, name: str, value: Any) -> None:
+    def change_meta(self, job: PerlJob, name: str, value: Any) -> None:
         job.set("meta_data", name, value)
 
-    def replace_meta(self, job: PerlJob, values: Mapping[str, Any]) -> None:
-        job.set("meta_data", dict(values))
+    def replace_meta(self, job: PerlJob, values: dict[str, Any]) -> None:
+        job.set("meta_data", values)
 
     def clear_modified(self, job: PerlJob, *names: str) -> None:
         job.set("clear_modified", *names)
@@ -160,13 +148,13 @@ class PythonSide:
     def make(self, attributes: Mapping[str, Any]) -> Job:
         return Job(attributes)
 
-    def set(self, job: Job, name: str, value: Any) -> None:
+    def change(self, job: Job, name: str, value: Any) -> None:
         setattr(job, name, value)
 
-    def set_meta(self, job: Job, name: str, value: Any) -> None:
+    def change_meta(self, job: Job, name: str, value: Any) -> None:
         job.meta_data(name, value)
 
-    def replace_meta(self, job: Job, values: Mapping[str, Any]) -> None:
+    def replace_meta(self, job: Job, values: Mapping[Any, Any]) -> None:
         job.meta_data(values)
 
     def clear_modified(self, job: Job, *names: str) -> None:
@@ -223,63 +211,3 @@ def _perl_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return f"{value:.15g}" if isinstance(value, float) else str(value)
-
-
-def state_of(client: redis.Redis, ids: list[str]) -> dict[str, Any]:
-    """Every key with its type, time to live and content; `ids` in the order of their making."""
-    now = time.time()
-    name = _namer(ids)
-    state = {}
-    for key in client.keys():
-        kind = client.type(key).decode()
-        ttl = client.ttl(key)
-        state[name(key)] = {
-            "type": kind,
-            "ttl": _rounded(ttl) if ttl > 0 else ttl,
-            "content": _hash(client.hgetall(key), name, now)
-            if kind == "hash"
-            else [_entry(entry, name, now) for entry in client.lrange(key, 0, -1)],
-        }
-    return state
-
-
-def _namer(ids: list[str]) -> Callable[[bytes], str]:
-    names = {job_id: f"<{number}>" for number, job_id in enumerate(ids, 1)}
-
-    def name(octets: bytes) -> str:
-        text = octets.decode("latin-1")
-        for job_id, short in names.items():
-            text = text.replace(job_id, short)
-        return text
-
-    return name
-
-
-def _rounded(seconds: float) -> int:
-    return round(seconds / GRAIN) * GRAIN
-
-
-def _hash(
-    fields: Mapping[bytes, bytes], name: Callable[[bytes], str], now: float
-) -> dict[str, str]:
-    content = {}
-    for octets, value in fields.items():
-        field = octets.decode("latin-1")
-        if field == "__id_in_queue__":
-            content[field] = _entry(value, name, now)
-        elif field in TIMES:
-            content[field] = _time(value.decode(), now)
-        else:
-            content[field] = name(value)
-    return content
-
-
-def _time(text: str, now: float) -> str:
-    """A time of now, as Perl writes one: five decimals at most."""
-    recent = re.fullmatch(r"\d{10}(\.\d{0,4}[1-9])?", text) and abs(float(text) - now) < 1000
-    return "<now>" if recent else text
-
-
-def _entry(entry: bytes, name: Callable[[bytes], str], now: float) -> str:
-    job_id, space, epoch = name(entry).partition(" ")
-    return f"{job_id} now+{_rounded(int(epoch) - now)}" if space else job_id

@@ -9,9 +9,8 @@ import pytest
 import redis
 from support.server import Server
 
-from perl.conftest import PATIENT
 from perl.forms import Given
-from perl.peer import PerlPeer, PerlQueue
+from perl.peer import PATIENT, PerlPeer, PerlQueue
 from perl.sides import Outcome, PerlSide, PythonSide, Side
 from redis_jobqueue import (
     E_DATA_TOO_LARGE,
@@ -63,14 +62,16 @@ def _mistakes() -> Iterator[tuple[str, Mistake]]:
         words = [*map(repr, args), *(f"{name}={value!r}" for name, value in options.items())]
         return f"{method}({', '.join(words)})", (code, method, args, options)
 
-    for job in (5, "", "text", [], None):
+    jobs: list[Any] = [5, "", "text", [], None]
+    for job in jobs:
         yield mistake(E_MISMATCH_ARG, "add_job", job)
     yield mistake(E_MISMATCH_ARG, "add_job")
     for name in ("queue", "job", "status", "message"):
         yield mistake(E_MISMATCH_ARG, "add_job", {**GOOD, name: "\u20ac"})
-    for attributes in ({}, {"queue": "q"}, {"expire": 5}):
+    incomplete: list[dict[str, Any]] = [{}, {"queue": "q"}, {"expire": 5}]
+    for attributes in incomplete:
         yield mistake(E_NO_ERROR, "add_job", attributes)
-    for name, value in (
+    unfit: list[tuple[str, Any]] = [
         ("id", "with space"),
         ("id", []),
         ("queue", []),
@@ -95,21 +96,24 @@ def _mistakes() -> Iterator[tuple[str, Mistake]]:
         ("failed", "x"),
         ("meta_data", []),
         ("meta_data", "text"),
-    ):
+    ]
+    for name, value in unfit:
         yield mistake(E_NO_ERROR, "add_job", {**GOOD, name: value})
+    no_names: list[Any] = ["", None, [], {}]
     for method in ("load_job", "get_job_data", "get_job_meta_fields", "delete_job"):
-        for job_id in ("", None, [], {}):
+        for job_id in no_names:
             yield mistake(E_MISMATCH_ARG, method, job_id)
         yield mistake(E_MISMATCH_ARG, method)
         yield mistake(E_NO_ERROR, method, "no such job")
-    for job in ("id", None, {}, [], 5):
-        yield mistake(E_MISMATCH_ARG, "update_job", job)
+    for no_job in (*no_names, "id", 5):
+        yield mistake(E_MISMATCH_ARG, "update_job", no_job)
     for method in ("queue_status", "queue_length"):
-        for queue in ("", None, [], {}):
+        for queue in no_names:
             yield mistake(E_MISMATCH_ARG, method, queue)
         yield mistake(E_NO_ERROR, method, "no such queue")
+    no_queues: list[Any] = ["", [""], ["q", ""], ["q", None], [[]]]
     for method in ("get_next_job", "get_next_job_id"):
-        for queues in ("", [""], ["q", ""], ["q", None], [[]]):
+        for queues in no_queues:
             yield mistake(E_MISMATCH_ARG, method, queue=queues)
             yield mistake(E_MISMATCH_ARG, method, queue=queues, blocking=1)
         yield mistake(E_NO_ERROR, method, queue={})
@@ -150,19 +154,24 @@ def both(sides: list[Side], raw: redis.Redis, run: Callable[[Side], Any]) -> Any
 
 def test_too_large(peer: PerlPeer, jq: JobQueue, server: Server, raw: redis.Redis) -> None:
     """An image over max_datasize is refused with code 2, and nothing is written."""
-    sides = [
+    sides: list[Side] = [
         PerlSide(peer.queue(f"127.0.0.1:{server.port}", max_datasize=50, **PATIENT)),
         PythonSide(JobQueue(jq, max_datasize=50)),
     ]
     long = "x" * 51
-    for attributes in ({"workload": long}, {"result": [long]}, {"meta_data": {"m": long}}):
+    too_large: list[dict[str, Any]] = [
+        {"workload": long},
+        {"result": [long]},
+        {"meta_data": {"m": long}},
+    ]
+    for attributes in too_large:
         seen = both(sides, raw, lambda side: side.attempt("add_job", {**GOOD, **attributes}))
         assert Outcome(True, E_DATA_TOO_LARGE, "Data is too large") == seen
         assert [] == raw.keys()
 
     def update(side: Side) -> Any:
         job = side.add(GOOD)
-        side.set(job, "result", "x" * 51)
+        side.change(job, "result", "x" * 51)
         seen = side.attempt("update_job", job)
         return seen, raw.hget(f"JobQueue:{side.id(job)}", "result")
 
@@ -209,7 +218,7 @@ def test_wrong_type_of_a_job(sides: list[Side], raw: redis.Redis) -> None:
 
     def update(side: Side) -> Outcome:
         job = side.add(GOOD)
-        side.set(job, "message", "m")
+        side.change(job, "message", "m")
         raw.delete(f"JobQueue:{side.id(job)}")
         raw.rpush(f"JobQueue:{side.id(job)}", "x")
         return side.attempt("update_job", job)
@@ -241,7 +250,7 @@ def test_a_full_server(sides: list[Side], raw: redis.Redis) -> None:
     jobs = [side.add({**GOOD, "queue": f"q{number}"}) for number, side in enumerate(sides)]
     raw.config_set("maxmemory", 1)
     for side, job in zip(sides, jobs):
-        side.set(job, "message", "m")
+        side.change(job, "message", "m")
         added = side.attempt("add_job", GOOD)
         updated = side.attempt("update_job", job)
         expected = Outcome(True, E_MAX_MEMORY_LIMIT, added.error)
@@ -252,7 +261,7 @@ def test_a_full_server(sides: list[Side], raw: redis.Redis) -> None:
 
 def test_a_read_only_server(peer: PerlPeer, own_server: Server) -> None:
     """A replica refuses to write with code 6 and lets read."""
-    sides = [
+    sides: list[Side] = [
         PerlSide(peer.queue(f"127.0.0.1:{own_server.port}", **PATIENT)),
         PythonSide(JobQueue(f"127.0.0.1:{own_server.port}")),
     ]
@@ -260,7 +269,7 @@ def test_a_read_only_server(peer: PerlPeer, own_server: Server) -> None:
     with own_server.client() as client:
         client.replicaof("127.0.0.1", 1)
     for side, job in zip(sides, jobs):
-        side.set(job, "message", "m")
+        side.change(job, "message", "m")
     theirs, ours = (
         {
             "add": side.attempt("add_job", GOOD),
@@ -277,7 +286,7 @@ def test_a_read_only_server(peer: PerlPeer, own_server: Server) -> None:
 def test_no_server(peer: PerlPeer, own_server: Server) -> None:
     """Once the server is gone every call raises with code 3, and ping says no without raising."""
     address = f"127.0.0.1:{own_server.port}"
-    sides = [
+    sides: list[Side] = [
         PerlSide(peer.queue(address, **PATIENT)),
         PythonSide(JobQueue(address, reconnect_on_error=False)),
     ]

@@ -8,10 +8,10 @@ import pytest
 import redis
 from hypothesis import given
 from support import strategies
+from support.samples import FROM_PERL, FROM_PYTHON
 
 from perl.forms import Form, Given, given_form, perl_form
 from perl.peer import PerlQueue
-from perl.samples import FROM_PERL, FROM_PYTHON
 from redis_jobqueue import STATUS_COMPLETED, STATUS_WORKING, JobQueue, ScalarRef
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import redis
+from support.states import state_of
 
 from perl.peer import PerlQueue
-from perl.sides import Outcome, PerlSide, PythonSide, Side, state_of
+from perl.sides import Outcome, PerlSide, PythonSide, Side
 from redis_jobqueue import (
     STATUS_COMPLETED,
     STATUS_CREATED,
@@ -45,7 +46,7 @@ class Run:
         """Add a job, set attributes, update; the number that update_job gives."""
         job = self.add()
         for name, value in values.items():
-            self.side.set(job, name, value)
+            self.side.change(job, name, value)
         return self.side.update(job)
 
     def number(self, job_id: str | None) -> int | None:
@@ -89,7 +90,7 @@ def added(attributes: dict[str, Any]) -> Scenario:
     return lambda run: sorted(run.side.modified(run.add(**attributes)))
 
 
-for _name, _attributes in {
+ADDED: dict[str, dict[str, Any]] = {
     "defaults": {},
     "expire 0": {"expire": 0},
     "expire as text": {"expire": "1200"},
@@ -118,14 +119,19 @@ for _name, _attributes in {
     "times": {"status": "s", "created": 1700000000.123456, "started": 1.5, "completed": 0.1 + 0.2},
     "large times": {"status": "s", "created": 9999999999999999, "started": 1e20, "failed": 1e15},
     "whole times": {"status": "s", "created": 1700000000.0, "started": 17.0},
-    "updated": {"updated": 17.25},
+    "updated": {"updated": 17.25, "created": 5, "job": "j"},
+    "updated beside a message": {"updated": 17.25, "message": "m"},
+    "updated beside a status": {"updated": 17.25, "status": "own"},
+    "updated beside a time": {"updated": 17.25, "failed": 3},
     "status created": {"status": STATUS_CREATED, "created": 5},
     "status working": {"status": STATUS_WORKING},
     "status working, started": {"status": STATUS_WORKING, "started": 7},
     "status completed": {"status": STATUS_COMPLETED, "completed": 7},
     "status failed": {"status": STATUS_FAILED, "failed": 7},
     "unknown names": {"colour": "red", "elapsed": 5},
-}.items():
+}
+
+for _name, _attributes in ADDED.items():
     SCENARIOS[f"add: {_name}"] = added(_attributes)
 
 
@@ -202,8 +208,8 @@ def loading(run: Run) -> Any:
     """load_job changes nothing in Redis; a change of the loaded job is written alone."""
     run.add(status="own", job="j", workload={"k": [1]}, meta_data={"m": [2]}, progress=0.125)
     job = run.side.load(run.add(status="own", message="m", meta_data={"n": 1}))
-    run.side.set(job, "job", "new")
-    run.side.set_meta(job, "n", 2)
+    run.side.change(job, "job", "new")
+    run.side.change_meta(job, "n", 2)
     return run.side.plain(job), run.side.modified(job), run.side.update(job)
 
 
@@ -252,7 +258,7 @@ def the_life_of_a_job(run: Run) -> Any:
         {"result": {"sum": 6}, "status": STATUS_COMPLETED, "progress": 1},
     ):
         for name, value in steps.items():
-            run.side.set(taken, name, value)
+            run.side.change(taken, name, value)
         counts.append(run.side.update(taken))
     return counts, run.side.update(taken), run.side.plain(run.side.load(job))
 
@@ -262,8 +268,8 @@ def changing_expire(run: Run) -> Any:
     """Only the time to live changes: the stored expire stays, and returns 0."""
     shorter, endless, ending, both = (run.add(), run.add(), run.add(expire=0), run.add())
     for job, expire in ((shorter, 200), (endless, 0), (ending, 900), (both, 300)):
-        run.side.set(job, "expire", expire)
-    run.side.set(both, "message", "m")
+        run.side.change(job, "expire", expire)
+    run.side.change(both, "message", "m")
     return [run.side.update(job) for job in (shorter, endless, ending, both)], run.taken()
 
 
@@ -271,8 +277,8 @@ def changing_expire(run: Run) -> Any:
 def changing_the_queue(run: Run) -> Any:
     """The entry stays in the old list; delete_job then leaves it there."""
     job, other = run.add(), run.add()
-    run.side.set(job, "queue", "other")
-    run.side.set(other, "queue", "other")
+    run.side.change(job, "queue", "other")
+    run.side.change(other, "queue", "other")
     counts = run.side.update(job), run.side.update(other)
     return counts, run.side.delete(job), run.side.counts("q"), run.side.counts("other")
 
@@ -281,8 +287,8 @@ def changing_the_queue(run: Run) -> Any:
 def changing_the_id(run: Run) -> Any:
     """The id names the job that is written; it is never a field of its own."""
     job, other = run.add(job="a"), run.add(job="b")
-    run.side.set(job, "id", run.side.id(other))
-    run.side.set(job, "job", "c")
+    run.side.change(job, "id", run.side.id(other))
+    run.side.change(job, "job", "c")
     return run.side.update(job)
 
 
@@ -290,8 +296,8 @@ def changing_the_id(run: Run) -> Any:
 def metadata(run: Run) -> Any:
     """Set one by one, replaced as a whole: only what was named is written."""
     one = run.add(meta_data={"foo": 1, "bar": 2})
-    run.side.set_meta(one, "foo", ["changed"])
-    run.side.set_meta(one, "new", "n")
+    run.side.change_meta(one, "foo", ["changed"])
+    run.side.change_meta(one, "new", "n")
     all_of_it = run.add(meta_data={"foo": 1, "bar": 2})
     run.side.replace_meta(all_of_it, {"bar": 3, "baz": {}})
     marks = run.side.modified(one), run.side.modified(all_of_it)
@@ -303,11 +309,11 @@ def metadata(run: Run) -> Any:
 def clear_modified(run: Run) -> Any:
     """What is no longer marked is not written."""
     job = run.add()
-    run.side.set(job, "message", "lost")
+    run.side.change(job, "message", "lost")
     run.side.clear_modified(job)
     none = run.side.update(job)
-    run.side.set(job, "progress", 0.5)
-    run.side.set(job, "message", "lost")
+    run.side.change(job, "progress", 0.5)
+    run.side.change(job, "message", "lost")
     run.side.clear_modified(job, "message", "updated")
     return none, run.side.modified(job), run.side.update(job)
 
@@ -317,7 +323,7 @@ def updating_a_job_that_is_gone(run: Run) -> Any:
     """Nothing is written, nothing is returned, the marks stay."""
     job = run.add()
     run.side.delete(job)
-    run.side.set(job, "message", "m")
+    run.side.change(job, "message", "m")
     return run.side.update(job), run.side.modified(job)
 
 
@@ -327,8 +333,8 @@ def updating_starts_the_life_anew(run: Run) -> Any:
     job, endless, unchanged = run.add(), run.add(expire=0), run.add()
     for each in (job, endless, unchanged):
         run.client.expire(run.key(each), 100)
-    run.side.set(job, "message", "m")
-    run.side.set(endless, "message", "m")
+    run.side.change(job, "message", "m")
+    run.side.change(endless, "message", "m")
     return [run.side.update(each) for each in (job, endless, unchanged)]
 
 
@@ -346,7 +352,7 @@ def deleting(run: Run) -> Any:
 def deleting_doubled_entries(run: Run) -> Any:
     """Every entry of the job goes, also one that was put there twice."""
     job = run.add()
-    entry = run.client.lindex("JobQueue:queue:q", 0)
+    [entry] = run.client.lrange("JobQueue:queue:q", 0, -1)
     run.client.lpush("JobQueue:queue:q", entry, "other 1")
     return run.side.delete(job)
 

@@ -11,7 +11,12 @@ use Redis::JobQueue;
 use Redis::JobQueue::Job qw(STATUS_COMPLETED STATUS_WORKING);
 
 my ( $server, $name, @queues ) = @ARGV;
-my $jq = Redis::JobQueue->new( redis => { server => $server, read_timeout => 10 }, timeout => 1 );
+my $jq = Redis::JobQueue->new(
+    redis              => $server,
+    timeout            => 1,
+    connection_timeout => 20,    # seconds; the defaults are too short for a busy machine
+    operation_timeout  => 20,
+);
 $| = 1;
 while (1) {
     my $job = $jq->get_next_job( queue => \@queues, blocking => 1 ) or next;

@@ -106,7 +106,7 @@ FROM_PYTHON: dict[str, Any] = {
     "shared scalar": _shared_scalar(),
     "shared object": _shared_object(),
     "150 levels of lists": _deep(150),
-    "many": {f"key {number}": [number, str(number)] for number in range(1000)},
+    "many": {f"key {number}": [number, str(number)] for number in range(100)},
 }
 """What Python writes, by name."""
 
