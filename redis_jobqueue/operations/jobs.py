@@ -12,12 +12,11 @@ from redis_jobqueue.errors import (
     JobDeletedError,
     NetworkError,
     RedisError,
-    StorableError,
 )
 from redis_jobqueue.checks import Text
 from redis_jobqueue.job import Job, elapsed, unwrap
 from redis_jobqueue.keys import Entry, Keys, octets, text
-from redis_jobqueue.metadata import FIELDS
+from redis_jobqueue.metadata import FIELDS, thawed
 from redis_jobqueue.operations.request import Command, Operation, Script, Wait
 from redis_jobqueue.record import (
     EMPTY_DATA,
@@ -31,7 +30,6 @@ from redis_jobqueue.record import (
     plain,
     read_plain,
 )
-from redis_jobqueue.storable import thaw
 
 WAIT_SLICE = 5.0
 """Seconds of one blocking command: how soon an unlimited wait sees a dead peer."""
@@ -75,27 +73,42 @@ def add_job(
     """Store a job under a new id and put it into its queue; returns the same Job."""
     expire = check_expire(job.expire, now)
     command = b"LPUSH" if front else b"RPUSH"
+
+    def request(name: bytes, pairs: Sequence[bytes]) -> Script:
+        entry = Entry(name, int(now) + expire if expire else None).encode()
+        return Script(
+            "add_job",
+            (keys.job(name), keys.queue(pairs[3])),
+            (entry, b"%d" % expire, command, *pairs),
+            name,
+        )
+
+    return (yield from store_new(job, request, new_id, max_size))
+
+
+def store_new(
+    job: Job,
+    request: Callable[[bytes, Sequence[bytes]], Script],
+    new_id: Callable[[], str],
+    max_size: int,
+) -> Operation[Job]:
+    """Give a job a new id, and another one while it is taken; returns the same Job.
+
+    ``request`` makes the script out of the id and of what `new_pairs` gives.
+    """
     while True:
         job_id = new_id()
         name = job_id.encode()
-        pairs = new_pairs(job, name, max_size)
-        entry = Entry(name, int(now) + expire if expire else None).encode()
         try:
-            added = yield Script(
-                "add_job",
-                (keys.job(name), keys.queue(pairs[3])),
-                (entry, b"%d" % expire, command, *pairs),
-                name,
-            )
+            added = yield request(name, new_pairs(job, name, max_size))
         except NetworkError:
             # It may be there all the same: the caller can look under this id.
             job._values["id"] = job_id
             raise
         if added:
-            break
-    job._values["id"] = job_id
-    job.clear_modified()
-    return job
+            job._values["id"] = job_id
+            job.clear_modified()
+            return job
 
 
 def update_job(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[int | None]:
@@ -167,10 +180,7 @@ def _value(name: str, stored: bytes | None, strings: str) -> Any:
         return read_plain(name, stored) if stored or name not in ("job", "message") else ""
     if name == ENTRY_FIELD.decode() or stored in (b"", b"0"):
         return text(stored)
-    try:
-        value = thaw(stored, strings=strings)
-    except StorableError as error:
-        raise StorableError(f"{name}: {error}", code=error.code) from None
+    value = thawed(name, stored, strings)
     return unwrap(value) if name in FROZEN else value
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from redis_jobqueue.checks import Text
-from redis_jobqueue.errors import NetworkError
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Keys, text
-from redis_jobqueue.operations.jobs import new_pairs
+from redis_jobqueue.operations.jobs import store_new
 from redis_jobqueue.operations.request import Operation, Script
 from redis_jobqueue.record import check_expire
 
@@ -20,26 +19,16 @@ def add_delayed(
 ) -> Operation[Job]:
     """Store a job that is due later; ``when`` is ``D<delay>`` or ``A<moment>`` in ms."""
     expire = check_expire(job.expire, now)
-    while True:
-        job_id = new_id()
-        name = job_id.encode()
-        pairs = new_pairs(job, name, max_size)
-        try:
-            added = yield Script(
-                "add_delayed",
-                (keys.job(name), keys.delayed),
-                (name, b"%d" % expire, when, *pairs),
-                name,
-            )
-        except NetworkError:
-            # It may be there all the same: the caller can look under this id.
-            job._values["id"] = job_id
-            raise
-        if added:
-            break
-    job._values["id"] = job_id
-    job.clear_modified()
-    return job
+
+    def request(name: bytes, pairs: Sequence[bytes]) -> Script:
+        return Script(
+            "add_delayed",
+            (keys.job(name), keys.delayed),
+            (name, b"%d" % expire, when, *pairs),
+            name,
+        )
+
+    return (yield from store_new(job, request, new_id, max_size))
 
 
 @attrs.define(slots=True)
