@@ -270,7 +270,7 @@ class _Writer:
         elif kind is ScalarRef:
             self.enter(value, depth)
             self.out.append(_REF)
-            if value.value is None and len(self.out) == 1:  # the root: \\undef in Perl
+            if value.value is None and len(self.out) == 1:  # the root: \undef in Perl
                 self.out.append(_SV_UNDEF)
             else:
                 self.write((value.value,), None, depth - 1)

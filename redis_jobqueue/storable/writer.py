@@ -158,13 +158,13 @@ class Writer(Writing):
             self.hints.pop(self.open_tuples.get(id(value), -1), None)
             self.put(op.OBJECT, BE32.pack(number))
             return None
-        if value != () or kind is not tuple:  # Python has only one empty tuple
+        if kind is not tuple or tuple.__len__(value):  # Python has only one empty tuple
             self.numbers[id(value)] = self.next_number
         steps: Steps | None = REFERENT[kind](self, value)
         return steps
 
     def write_scalar_ref(self, value: ScalarRef) -> Steps:
-        if value.value is None and self.next_number == 1:  # the root: \\undef in Perl
+        if value.value is None and self.next_number == 1:  # the root: \undef in Perl
             self.next_number += 1
             self.node += 1
             self.put(op.SV_UNDEF)
@@ -245,6 +245,8 @@ class Writer(Writing):
             self.refuse(f"Perl takes no hash below level {MAX_FREEZE_HASH_DEPTH}")
         self.next_number += 1
         more = value if type(value) is PerlHash else _NOTHING_MORE
+        if not more.restricted and (more.readonly or more.placeholders):
+            self.refuse("only a restricted hash has readonly keys and placeholders")
         placeholders = [key for key in more.placeholders if key not in value]
         keys = self.keys([*dict.keys(value), *placeholders])
         if more.restricted or any(flags for flags, _, _ in keys):

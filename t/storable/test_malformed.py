@@ -16,6 +16,8 @@ from support.tagged import difference
 from redis_jobqueue.storable import MAX_DEPTH, StorableError, nfreeze, thaw
 from redis_jobqueue.errors import E_REDIS
 
+pytestmark = pytest.mark.timeout(900)  # seconds; for the many examples of a full run
+
 ROWS = [pytest.param(row, id=row["name"]) for row in rows("malformed")]
 ALL_ROWS = ROWS + rows_beside("malformed-perl5")
 

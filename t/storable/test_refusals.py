@@ -152,6 +152,8 @@ WRONG_PARTS = {
     "255 flags": Regexp("a", "i" * 256),
     "not the type NoneType": Code(None),
     "not the type float": VString("v1", 1.5),
+    "only a restricted hash": PerlHash({"a": 1}, readonly=["a"]),
+    "readonly keys and placeholders": PerlHash({"a": 1}, placeholders=["b"]),
     "nothing is tied as 'code'": ScalarRef(Tied("code", [])),
     "must be its index": ScalarRef(Tied("idx", [], "k")),
     f"{MAX_INT_DIGITS} digits": 10**5000,

@@ -16,6 +16,9 @@ from redis_jobqueue.storable import Blessed, ScalarRef, codec, fast, freeze, nfr
 from redis_jobqueue.storable.opcodes import NETWORK
 
 
+pytestmark = pytest.mark.timeout(900)  # seconds; for the many examples of a full run
+
+
 @given(make.values | make.perl_values | make.shared_values())
 def test_a_value_comes_back(value: Any) -> None:
     """A frozen value thaws to the same types, content and sharing, in both orders."""

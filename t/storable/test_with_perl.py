@@ -26,6 +26,9 @@ from redis_jobqueue.storable import (
 )
 
 
+pytestmark = pytest.mark.timeout(900)  # seconds; for the many examples of a full run
+
+
 @given(value=make.values | make.shared_values())
 def test_perl_gives_back_what_python_wrote(perl: StorablePeer, value: Any) -> None:
     """Perl thaws our image and freezes it again; we read the same value, as Perl has it.
