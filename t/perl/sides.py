@@ -96,7 +96,7 @@ class PerlSide:
         return self.queue.update_job(job)
 
     def load(self, job: PerlJob) -> PerlJob | None:
-        return self.queue.load_job(job.id)
+        return self.queue.load_job(job)
 
     def take(self, *queues: str, blocking: bool = False) -> PerlJob | None:
         return self.queue.get_next_job(queue=list(queues), blocking=int(blocking))
@@ -118,7 +118,7 @@ class PerlSide:
         return self.queue.get_job_meta_fields(job)
 
     def id(self, job: PerlJob) -> str:
-        return job.id
+        return job.refresh().id
 
     def modified(self, job: PerlJob) -> set[str]:
         return set(job.refresh().modified)
@@ -164,7 +164,7 @@ class PythonSide:
         return self.queue.update_job(job)
 
     def load(self, job: Job) -> Job | None:
-        return self.queue.load_job(job.id)
+        return self.queue.load_job(job)
 
     def take(self, *queues: str, blocking: bool = False) -> Job | None:
         return self.queue.get_next_job(queue=list(queues), blocking=blocking)
