@@ -27,8 +27,8 @@ from redis_jobqueue.checks import (
     unfit,
 )
 from redis_jobqueue.errors import E_NO_ERROR, ArgumentError, ClaimLostError
-from redis_jobqueue.metadata import RESERVED, MetaData
-from redis_jobqueue.storable import ScalarRef, is_reference, thaw
+from redis_jobqueue.metadata import RESERVED, MetaData, thawed
+from redis_jobqueue.storable import ScalarRef, is_reference
 
 STATUS_CREATED = "__created__"
 STATUS_WORKING = "__working__"
@@ -84,7 +84,7 @@ class _Data(_Attribute[Any]):
         if job is None:
             return self
         if (image := job._images.get(self.name)) is not None:
-            job._values[self.name] = unwrap(thaw(image, strings=job._strings))
+            job._values[self.name] = unwrap(thawed(self.name, image, job._strings))
             del job._images[self.name]
         return job._values[self.name]
 
@@ -269,6 +269,13 @@ class Job:
         job._meta = MetaData(strings, partial(touch, values, job._modified))
         for name, image in meta.items():
             job._meta._load(name, image)
+        return job
+
+    def __copy__(self) -> Job:
+        # As it is, times and marks included; only the data itself is shared.
+        job = Job._loaded(dict(self._values), dict(self._images), {}, self._strings)
+        job._modified |= self._modified
+        job._meta._take(self._meta)
         return job
 
     def _as_values(self) -> dict[str, Any]:

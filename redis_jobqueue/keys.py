@@ -7,12 +7,17 @@ that Perl does not know has two segments or more and stands elsewhere.
 
 from __future__ import annotations
 
+import math
+
 import attrs
 
 from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
 
 NAMESPACE = "JobQueue"
 """The first segment of every key, as in Perl."""
+
+_ENDLESS = {b"inf": b"Inf", b"-inf": b"-Inf", b"nan": b"NaN"}
+"""How Perl writes what has no digits."""
 
 _GLOB = b"\\[]*?"
 
@@ -38,7 +43,8 @@ def octets(value: object, what: str) -> bytes:
     if isinstance(value, int) and not isinstance(value, bool):
         return b"%d" % value
     if isinstance(value, float):
-        return b"%.15g" % value
+        digits = b"%.15g" % value
+        return digits if math.isfinite(value) else _ENDLESS[digits]
     raise ArgumentError(f"Invalid argument ({what} must be text, not {type(value).__name__})")
 
 

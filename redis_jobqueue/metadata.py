@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from redis_jobqueue.checks import Text, text_of, unfit
-from redis_jobqueue.errors import E_NO_ERROR, ArgumentError
+from redis_jobqueue.errors import E_NO_ERROR, ArgumentError, StorableError
 from redis_jobqueue.storable import thaw
 
 FIELDS = (
@@ -41,8 +41,9 @@ class MetaData(MutableMapping[Text, Any]):
         self._modified: dict[Text, None] = {}
 
     def __getitem__(self, name: Text) -> Any:
+        name = self._known(name)
         if (image := self._images.get(name)) is not None:
-            self._values[name] = thaw(image, strings=self._strings)
+            self._values[name] = thawed(name, image, self._strings)
             del self._images[name]
         return self._values[name]
 
@@ -52,6 +53,7 @@ class MetaData(MutableMapping[Text, Any]):
         self._touch()
 
     def __delitem__(self, name: Text) -> None:
+        name = self._known(name)
         del self._values[name]
         self._images.pop(name, None)
         self._modified[name] = None
@@ -64,7 +66,7 @@ class MetaData(MutableMapping[Text, Any]):
         return len(self._values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values
+        return self._known(name) in self._values
 
     def __repr__(self) -> str:
         return f"MetaData({', '.join(map(repr, self._values))})"
@@ -97,10 +99,22 @@ class MetaData(MutableMapping[Text, Any]):
             self._values[name] = None
             self._images[name] = image
 
+    def _take(self, other: MetaData) -> None:
+        self._values = dict(other._values)
+        self._images = dict(other._images)
+        self._modified = dict(other._modified)
+
     def _put(self, name: Text, value: Any) -> None:
         self._values[name] = value
         self._images.pop(name, None)
         self._modified[name] = None
+
+    def _known(self, name: Any) -> Any:
+        # The name as it is stored, if this is one of its forms: b"foo" for "foo", 5 for "5".
+        try:
+            return name if name in self._values else text_of("meta_data", name)
+        except ArgumentError:
+            return name
 
     def _check(self, name: object) -> Text:
         given = _name(name)
@@ -111,6 +125,19 @@ class MetaData(MutableMapping[Text, Any]):
                 code=E_NO_ERROR,
             )
         return given
+
+
+def thawed(name: Text, image: bytes, strings: str) -> Any:
+    """Thaw a field of a job.
+
+    Raises:
+        StorableError: code `E_REDIS`; the message names the field.
+    """
+    try:
+        return thaw(image, strings=strings)
+    except StorableError as error:
+        shown = name if isinstance(name, str) else ascii(name)
+        raise StorableError(f"{shown}: {error}", code=error.code) from None
 
 
 def _name(name: object) -> Text:

@@ -39,8 +39,6 @@ def plain(name: str, value: Any) -> bytes:
             return value.encode()
     elif value is None:
         return b""
-    elif isinstance(value, float):
-        return b"%.15g" % value
     return octets(value, name)
 
 
