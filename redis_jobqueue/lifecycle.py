@@ -73,6 +73,7 @@ class Lifecycle:
         self._wakes: set[Wake] = set()
         self._idle: list[tuple[tuple[bytes, ...], Waiting, Wake]] = []
         self._seen: dict[bytes, None] = {}
+        self._said = 0
         self._since = time.time()
         self._sweep = schedule.Sweep()
         self._identity: Identity | None = None
@@ -201,6 +202,7 @@ class Lifecycle:
     def describe(self, **facts: Any) -> None:
         """Add to what `JobQueue.owners` shows of this owner; JSON values only."""
         self._facts.update(facts)
+        self._said = len(self._seen)
         self._beats.run(claims.describe(self._of_now().id, self._about(), self._keys))
 
     @reports
@@ -230,6 +232,7 @@ class Lifecycle:
         tries = 0
         while True:
             identity = new_identity(self._prefix)
+            self._said = len(self._seen)
             sent = suspend_clock()
             # Sent once for each id: what a lost answer started lapses by itself.
             start = claims.start(
@@ -281,6 +284,8 @@ class Lifecycle:
                     extra={"owner": identity.name, "jobs": answer.put_back},
                 )
             if not answer.more:
+                if self._said < len(self._seen):
+                    self.describe()
                 return True
 
     def _release_held(self) -> int:

@@ -208,9 +208,9 @@ class Owner(Claiming):
         lifetime without a gap (after an outage everybody looks dead), or if
         another one looked within the last interval.
         """
+        me = self._of_now().id
         if not self._heart.may_reap():
             return None
-        me = self._of_now().id
         if not self._run(recovery.turn(me, int(self.interval * 1000), self._keys)):
             return None
         done = self._run(recovery.recover(None, None, MAX_ATTEMPTS, self._keys))

@@ -99,7 +99,7 @@ def start(owner: bytes, about: bytes, lifetime: int, keys: Keys) -> Operation[bo
             )
         )
     except RedisError as error:
-        if "unknown command" in str(error).lower():
+        if "nknown" in str(error) or "can't run this command" in str(error):
             raise RedisError(
                 "claims need a server that has LMOVE (Redis 6.2 or later); this one answers: "
                 + str(error)
