@@ -306,7 +306,23 @@ _WORDS = ("EVALSHA",) if _NAMES["command_name"].default is inspect.Parameter.emp
 
 
 def get_connection(pool: Any) -> Any:
-    """Take a connected connection out of a redis-py pool of any version."""
+    """Take a connected connection out of a redis-py pool of any version.
+
+    A server that refuses a client may say so before it is asked.  redis-py then
+    gives up on a connection that is "not ready"; the server's own words say more.
+    """
+    try:
+        return pool.get_connection(*_WORDS)
+    except exceptions.ConnectionError as error:
+        if str(error) != "Connection not ready":
+            raise
+    refused = pool.make_connection()
+    try:
+        refused.connect()
+        refused.send_command("PING")
+        refused.read_response()
+    finally:
+        refused.disconnect()
     return pool.get_connection(*_WORDS)
 
 

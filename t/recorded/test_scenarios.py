@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,7 @@ from support.server import Server
 from recorded.rows import LISTED, ROWS, is_contract, made, recorded
 from recorded.scenes import by_scenario, call_of, stage_on
 from recorded.syntax import Unreadable
+from redis_jobqueue import E_REDIS, JobQueue, RedisError
 
 SCENARIOS = {
     scenario: steps
@@ -53,3 +56,25 @@ def test_scenario(scenario: str, scene: Server) -> None:
 
 def _applies(row: Row) -> bool:
     return is_contract(row) and row["name"] not in LISTED
+
+
+def test_refusal_before_a_request() -> None:
+    """What a full server says to a new client is told, also when it speaks first."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_refuse, args=(listener,))
+        thread.start()
+        with pytest.raises(RedisError, match="max number of clients reached") as caught:
+            JobQueue(f"127.0.0.1:{listener.getsockname()[1]}")
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert E_REDIS == caught.value.code
+
+
+def _refuse(listener: socket.socket) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        client.sendall(b"-ERR max number of clients reached\r\n")
+        client.close()
