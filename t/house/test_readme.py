@@ -193,6 +193,13 @@ def test_guarantees_have_their_tests() -> None:
             assert function == "" or f"def {function}(" in source, f"{path}::{function}"
 
 
+def test_named_files_exist() -> None:
+    """Every file of the tree that is named is there."""
+    named = set(re.findall(r"\bt/[\w/]+\.py|\.ci/run", TEXT))
+    assert 10 < len(named)
+    assert [] == sorted(name for name in named if not (TOP / name).exists())
+
+
 def test_every_public_name_is_mentioned() -> None:
     """What can be imported is found in the README."""
     words = set(re.findall(r"\w+", TEXT))
