@@ -14,11 +14,15 @@ local fields, jobs = {}, {}
 for i = 5, #ARGV do fields[#fields + 1] = ARGV[i] end
 for _, key in ipairs(keys) do
     local id = string.sub(key, tonumber(ARGV[3]) + 1)
-    if not string.find(id, ':', 1, true) and redis.call('TYPE', key).ok == 'hash' then
-        local job = {id}
-        if #fields > 0 then
-            for i, value in ipairs(redis.call('HMGET', key, unpack(fields))) do job[i + 1] = value end
-        end
+    local job = nil
+    if string.find(id, ':', 1, true) then -- no job
+    elseif #fields == 0 then
+        job = redis.call('TYPE', key).ok == 'hash' and {}
+    else
+        job = redis.pcall('HMGET', key, unpack(fields)) -- an error where the key is no hash
+    end
+    if job and not job.err then
+        table.insert(job, 1, id)
         jobs[#jobs + 1] = job
     end
 end

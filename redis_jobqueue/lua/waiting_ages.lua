@@ -11,13 +11,11 @@ local entries = redis.call('LRANGE', KEYS[1], ARGV[2], ARGV[3])
 local oldest, youngest, first, last
 for _, entry in ipairs(entries) do
     local key = ARGV[1] .. string.match(entry, '^%s*(%S*)')
-    if redis.call('TYPE', key).ok == 'hash' then
-        local text = redis.call('HGET', key, 'created')
-        local time = text and tonumber(text)
-        if time then
-            if not first or time < first then first, oldest = time, text end
-            if not last or time > last then last, youngest = time, text end
-        end
+    local text = redis.pcall('HGET', key, 'created') -- an error where the key is no hash
+    local time = type(text) == 'string' and tonumber(text)
+    if time then
+        if not first or time < first then first, oldest = time, text end
+        if not last or time > last then last, youngest = time, text end
     end
 end
 return {#entries, oldest, youngest}
