@@ -182,7 +182,7 @@ def read_claimed(
 ) -> Claimed:
     """Read the reply of a claim."""
     standing = reply[0].decode()
-    if standing != GOOD:
+    if len(reply) == 1:  # nothing was looked for
         return Claimed(standing)
     _, taken, dangling, bad, more = reply
     jobs = []

@@ -81,11 +81,11 @@ def finish(
     """End the claims of jobs of one owner id, at most `SLICE`; returns the script's answers.
 
     ``delay`` is in ms.  After an answer the jobs' claims are over; after a
-    `NetworkError` they stand, and the next call is marked as a repeat.
+    `NetworkError` they stand, and the next call of this verb is marked as a repeat.
     """
     if contents is None:
         contents = [_content_once(job, verb, max_size) for job in jobs]
-    again = any(held_by(job).tried for job in jobs)
+    again = any(_was_tried(job, verb) for job in jobs)
     for job, args in zip(jobs, contents):
         held_by(job).tried = (verb, args)
     reply = yield from repeated(
@@ -96,6 +96,12 @@ def finish(
         if isinstance(one, Exception):
             raise RedisError(str(one))
     return list(reply)
+
+
+def _was_tried(job: Job, verb: str) -> bool:
+    # Another verb is no repeat: that it finds no claim must not read as "done".
+    tried = held_by(job).tried
+    return tried is not None and tried[0] == verb
 
 
 def _content_once(job: Job, verb: str, max_size: int) -> Sequence[bytes]:
@@ -153,7 +159,7 @@ def complete_next(
     """
     claim = held_by(job)
     args = _content_once(job, "complete", max_size)
-    again = claim.tried is not None
+    again = _was_tried(job, "complete")
     claim.tried = ("complete", args)
     lists = [
         key
