@@ -106,7 +106,7 @@ class Sweep:
 
 
 def sweep(state: Sweep, keys: Keys) -> Operation[Sequence[Text]]:
-    """Do one step over each of the sets and over the counts of attempts."""
+    """Do one step over each of the sets, the counts of attempts and the wishes to cancel."""
     gone: list[Text] = []
     for source in (keys.delayed, keys.retry, keys.dead):
         cursor = state.cursors.get(source, b"0")
@@ -114,9 +114,8 @@ def sweep(state: Sweep, keys: Keys) -> Operation[Sequence[Text]]:
             "keep_set", (source, keys.attempts), (keys.prefix, cursor)
         )
         gone += map(text, dropped)
-    cursor = state.cursors.get(keys.attempts, b"0")
-    state.cursors[keys.attempts], _ = yield Script(
-        "sweep_attempts", (keys.attempts,), (keys.prefix, cursor)
-    )
+    for source in (keys.attempts, keys.cancelled):
+        cursor = state.cursors.get(source, b"0")
+        state.cursors[source], _ = yield Script("sweep_gone", (source,), (keys.prefix, cursor))
     state.dropped += len(gone)
     return gone
