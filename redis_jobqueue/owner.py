@@ -185,9 +185,7 @@ class Owner(Claiming):
     @reports
     def save(self, job: Job) -> int:
         """Write what was changed in a held job; returns how many fields."""
-        return self._run(
-            claims.save(job, self._keys, now=time.time(), max_size=self._jq.max_datasize)
-        )
+        return self._run(claims.save(job, self._keys, max_size=self._jq.max_datasize))
 
     @reports
     def begun(self, *jobs: Job) -> None:

@@ -22,7 +22,7 @@ from redis_jobqueue.errors import (
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Entry, Keys, text
 from redis_jobqueue.operations.request import Operation, Request, Script
-from redis_jobqueue.record import changes_of, check_expire, job_of
+from redis_jobqueue.record import changes_of, job_of
 
 SLICE = 100
 """Jobs that one script handles at most, so that Redis is never held for long."""
@@ -250,12 +250,11 @@ def judge(job: Job, answer: int) -> None:
         raise ClaimLostError(f"{job_id} is held by nobody here: the claim was lost", job_id=job_id)
 
 
-def save(job: Job, keys: Keys, *, now: float, max_size: int) -> Operation[int]:
+def save(job: Job, keys: Keys, *, max_size: int) -> Operation[int]:
     """Write what was changed in a held job; returns how many fields."""
     claim = held_by(job)
     if not job._modified and not job._meta._modified:
         return 0
-    check_expire(job.expire or 0, now)
     gone, pairs = changes_of(job, max_size, {"queue"})
     claim.saves += 1
     request = Script(

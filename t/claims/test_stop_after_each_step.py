@@ -152,7 +152,7 @@ def saving(world: World) -> Operation[Any]:
     """A held job is written."""
     one = world.held()[0]
     one.progress = 0.5
-    return claims.save(one, world.keys, now=0, max_size=SIZE)
+    return claims.save(one, world.keys, max_size=SIZE)
 
 
 def beginning(world: World) -> Operation[Any]:
