@@ -341,6 +341,7 @@ class JobQueue(Management):
                 queues,
                 self._keys,
                 clock=time.time,
+                ticks=time.monotonic,
                 timeout=self._timeout if blocking else None,
                 strings=self._strings,
                 load=load,

@@ -196,6 +196,7 @@ def get_next_job(
     keys: Keys,
     *,
     clock: Callable[[], float],
+    ticks: Callable[[], float],
     timeout: float | None,
     strings: str,
     load: bool,
@@ -203,20 +204,27 @@ def get_next_job(
     """Take the next job off the first of the queues that has one.
 
     ``timeout`` is how long to wait for one, in seconds: None not at all, 0
-    without end.  With ``load`` the result is a Job, else its id.
+    without end.  With ``load`` the result is a Job, else its id.  ``clock``
+    tells the time, ``ticks`` seconds since anything.
     """
     lists = [keys.queue(name) for name in queues]
-    ends = clock() + timeout if timeout else None
+    ends = ticks() + timeout if timeout else None
     popped: bytes | None = None
     while True:
-        reply = yield _next_job(lists, keys, clock(), load, popped)
+        try:
+            reply = yield _next_job(lists, keys, clock(), load, popped)
+        except RedisError as error:
+            if popped is None:
+                raise
+            # It is off the list already: say at least which it was.
+            raise RedisError(f"{_shown(text(Entry.parse(popped).id))}: {error}") from error
         popped = None
         if reply:
             if reply[0]:
                 return _taken(reply, strings, load)
             continue
         while popped is None:
-            seconds = WAIT_SLICE if ends is None else min(ends - clock(), WAIT_SLICE)
+            seconds = WAIT_SLICE if ends is None else min(ends - ticks(), WAIT_SLICE)
             if timeout is None or seconds <= 0:
                 return None
             woken = yield Wait((b"BLPOP", *lists, b"%.3f" % max(seconds, 0.001)), seconds)
