@@ -19,7 +19,17 @@ from support.recordings import Row
 from support.tagged import value_of
 
 from recorded.meaning import text
-from redis_jobqueue import Job, JobQueue, JobQueueError
+from redis_jobqueue import (
+    ArgumentError,
+    DataTooLargeError,
+    Job,
+    JobDeletedError,
+    JobQueue,
+    JobQueueError,
+    MaxMemoryError,
+    NetworkError,
+    RedisError,
+)
 from redis_jobqueue.storable import Blessed, ScalarRef
 
 FROZEN = {"workload", "result", "meta_data"}
@@ -114,18 +124,24 @@ _CODE_OF = (
     (3, "Could not connect"), (3, "Not connected"), (3, "Error while reading"),
     (6, "["), (6, "Redis server authentication"), (6, "unknown answer type"),
 )  # fmt: skip
+_RAISED = (ArgumentError, ArgumentError, DataTooLargeError, NetworkError, MaxMemoryError,
+           JobDeletedError, RedisError)  # fmt: skip
+"""What is raised with each code."""
+
 _READ_ONLY = "Cannot assign a value to a read-only accessor"
 _EXACT = re.compile(r"Invalid argument \(utf8|Data is too large|\S+ job was removed")
 _SAYS = re.compile(r"\b(WRONGTYPE|READONLY|NOAUTH|WRONGPASS|LOADING|CLUSTERDOWN|MAXMEMORY)\b")
 
 
 def recorded_death(row: Row) -> Row:
-    """Give how Perl died: the code, and the words that must be the same."""
+    """Give how Perl died: what is raised here for it, the code, and words that must be the same."""
     died = row["died"]
     code = row.get("last_errorcode") or next(
         (code for code, start in _CODE_OF if died.startswith(start)), 0
     )
-    return {"code": code, "words": _words(died)} if _READ_ONLY not in died else {"read only": True}
+    if _READ_ONLY in died:
+        return {"read only": True}
+    return {"raised": _RAISED[code], "code": code, "words": _words(died)}
 
 
 def shown_death(error: Exception) -> Row:
@@ -134,7 +150,7 @@ def shown_death(error: Exception) -> Row:
         return {"read only": True}
     if not isinstance(error, JobQueueError):
         return {"python": repr(error)}
-    return {"code": error.code, "words": _words(str(error))}
+    return {"raised": type(error), "code": error.code, "words": _words(str(error))}
 
 
 def _words(message: str) -> str:
