@@ -99,7 +99,6 @@ def _queue(where: str) -> Iterator[JobQueue]:
             yield jq
         except BaseException:
             with contextlib.suppress(JobQueueError):
-                jq.quit()  # the connection may have been cut in the middle of a call
                 jq.clear()
             raise
 
