@@ -181,6 +181,27 @@ def test_table_of_constants_is_true() -> None:
     assert set(values) == {name for name in constants if not name.startswith("E_")}
 
 
+def test_named_rights_suffice(server: Server) -> None:
+    """A Redis user with the commands of the README and no others can do all that Perl can."""
+    (block,) = [block for block in blocks(TREE, "text") if "rights" in block["names"]]
+    with server.client() as client:
+        words = [f"+{word}" for word in block.astext().split()]
+        client.execute_command("ACL", "SETUSER", "few", "on", ">pw", "~JobQueue:*", "-@all", *words)
+    url = f"redis://few:pw@127.0.0.1:{server.port}"
+    with redis_jobqueue.JobQueue(url, check_maxmemory=False, timeout=0.1) as jq:
+        job = jq.add_job({"queue": "q", "expire": 60, "meta_data": {"a": 1}})
+        jq.add_job({"queue": "q", "expire": 60}, LPUSH=True)
+        job.progress = 0.5
+        assert 2 == jq.update_job(job)
+        assert [0.5, 1] == jq.get_job_data(job, "progress", "a")
+        assert ["a"] == jq.get_job_meta_fields(job)
+        assert 2 == len(jq.get_job_ids(queue="q", status=job.status, queued=True))
+        assert (2, 2) == (jq.queue_length("q"), jq.queue_status("q")["all_jobs"])
+        assert jq.get_next_job("q") and jq.get_next_job_id("q") and jq.ping()
+        assert jq.get_next_job(["q", "r"], blocking=True) is None
+        assert jq.load_job(job) and jq.delete_job(job)
+
+
 def test_guarantees_have_their_tests() -> None:
     """Each line of the table names tests, and these exist."""
     found = rows("Guarantee")
