@@ -1,6 +1,6 @@
 -- finish(): end one claim.  One job is a table of its keys and arguments:
--- job, processing, list, counters (keys), token, number, id, gone (fields to
--- delete), pairs.
+-- job, processing, list, counters (keys), token, number, id, again (whether it
+-- repeats a request whose answer was lost), gone (fields to delete), pairs.
 --
 -- Returns 1 done, 2 a retry that was one too many and became a burial, 0 no
 -- such claim (nothing is changed), -1 the job is gone (its entry is taken off).
@@ -17,14 +17,16 @@ local function same_as_before(verb, one)
     return true
 end
 
-local function finish(verb, again, at, one)
+local function finish(verb, at, one)
     local claim = held(at.claims, one.token, one.number, one.id)
     if not claim then
-        if not (again and same_as_before(verb, one)) then return 0 end
+        if not (one.again and same_as_before(verb, one)) then return 0 end
         return verb == 'retry' and redis.call('ZSCORE', at.dead, one.id) and 2 or 1
     end
     local there = redis.call('TYPE', one.job).ok == 'hash'
-    if not (is(one.processing, 'list') and is(one.list, 'list')) then return redis.error_reply(WRONG) end
+    if not (is(one.processing, 'list') and is(one.list, 'list') and is(one.counters, 'hash')) then
+        return redis.error_reply(WRONG)
+    end
 
     local done = 1
     if verb == 'retry' and at.limit > 0
@@ -81,21 +83,21 @@ local function sets_fit(at)
 end
 
 -- finish() for each job that KEYS from `first` and ARGV from `place` describe.
-local function finish_all(verb, again, at, first, place)
+local function finish_all(verb, at, first, place)
     if not sets_fit(at) then return redis.error_reply(WRONG) end
     local done = {}
     while place <= #ARGV do
         local one = {job = KEYS[first], processing = KEYS[first + 1], list = KEYS[first + 2],
             counters = KEYS[first + 3], token = ARGV[place], number = ARGV[place + 1],
-            id = ARGV[place + 2]}
-        place, first = place + 3, first + 4
+            id = ARGV[place + 2], again = ARGV[place + 3] == '1'}
+        place, first = place + 4, first + 4
         for _, part in ipairs({'gone', 'pairs'}) do
             local count = tonumber(ARGV[place])
             one[part] = {}
             for i = 1, count do one[part][i] = ARGV[place + i] end
             place = place + 1 + count
         end
-        done[#done + 1] = finish(verb, again, at, one)
+        done[#done + 1] = finish(verb, at, one)
     end
     return done
 end

@@ -13,10 +13,8 @@
 -- ARGV[2]         the owner
 -- ARGV[3]         the token of the next claim
 -- ARGV[4]         1 to mark the next job as working
--- ARGV[5]         1 if this repeats a request whose answer was lost
--- ARGV[6]         how many queues, followed by their names
--- then            token, number, id of the job, a count and fields to delete, a
---                 count and field, value, ...
+-- ARGV[5]         how many queues, followed by their names
+-- then            of the job as in finish.lua
 -- Returns {done, standing} or {done, 'good', jobs, dangling, bad, more}: see
 -- finish.lua and claim.lua.  Where the completion is refused nothing is claimed.
 
@@ -26,15 +24,14 @@
 -- include: take
 -- include: finish
 
-local count = tonumber(ARGV[6])
+local count = tonumber(ARGV[5])
 local names = {}
-for i = 1, count do names[i] = ARGV[6 + i] end
+for i = 1, count do names[i] = ARGV[5 + i] end
 local at = {claims = KEYS[2], lists = KEYS[3], attempts = KEYS[4], paused = KEYS[5],
     cancelled = KEYS[6], retry = KEYS[6], dead = KEYS[6], delay = 0, limit = 0,
     prefix = ARGV[1], first = 11}
 if not fit(at, names) then return redis.error_reply(WRONG) end
-local again = ARGV[5] == '1'
-local ended = finish_all('complete', again, at, 7, 7 + count)
+local ended = finish_all('complete', at, 7, 6 + count)
 if ended.err then return ended end
 local state = standing(KEYS[1], ARGV[2])
 if ended[1] ~= 1 or state ~= 'good' then return {ended[1], state} end

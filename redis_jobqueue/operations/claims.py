@@ -44,8 +44,8 @@ class Claim:
         attempts: deliveries that failed before.
         saves: the number of the last `save`.
         cancelled: whether somebody asked for an end.
-        tried: the verb and content of a finishing call that was sent; it stays
-            while no answer comes.
+        tried: verb -> content of the finishing calls that were sent; they
+            stay while no answer comes.
         holder: the Owner object, which `Job.save` and `Job.begun` call.
     """
 
@@ -58,7 +58,7 @@ class Claim:
     holder: Any
     saves: int = 0
     cancelled: bool = False
-    tried: tuple[str, Sequence[bytes]] | None = None
+    tried: dict[str, Sequence[bytes]] = attrs.field(factory=dict)
 
     @property
     def job_id(self) -> bytes:
@@ -135,11 +135,12 @@ def beat(
     owner: bytes, lifetime: int, highest: int, living: Iterable[bytes], keys: Keys
 ) -> Operation[Beat]:
     """Say that an owner lives, and which of its tokens do."""
-    reply = yield Script(
+    request = Script(
         "beat",
         (keys.heartbeat, keys.claims(owner), keys.cancelled),
         (keys.prefix, owner, b"%d" % lifetime, b"%d" % highest, *living),
     )
+    reply = yield from repeated(request, request)
     if not reply[0]:
         return Beat(True)
     return Beat(False, reply[1], bool(reply[2]), int(reply[3]), reply[4])
@@ -150,12 +151,13 @@ def stop(
 ) -> Operation[int]:
     """End an owner's beat; returns how many entries nobody held were put back."""
     back = 0
+    request = Script(
+        "owner_stop",
+        (keys.heartbeat, keys.claims(owner), keys.lists, keys.about),
+        (keys.prefix, owner, b"%d" % highest, b"%d" % len(living), *living, *queues),
+    )
     while True:
-        moved, more = yield Script(
-            "owner_stop",
-            (keys.heartbeat, keys.claims(owner), keys.lists, keys.about),
-            (keys.prefix, owner, b"%d" % highest, b"%d" % len(living), *living, *queues),
-        )
+        moved, more = yield from repeated(request, request)
         back += moved
         if not more:
             return int(back)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from redis_jobqueue.errors import RedisError
+from redis_jobqueue.errors import NetworkError, RedisError
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Keys
 from redis_jobqueue.operations.claims import (
@@ -18,7 +18,6 @@ from redis_jobqueue.operations.claims import (
     Claimed,
     held_by,
     read_claimed,
-    repeated,
 )
 from redis_jobqueue.operations.request import Operation, Script
 from redis_jobqueue.record import changes_of
@@ -85,31 +84,31 @@ def finish(
     """
     if contents is None:
         contents = [_content_once(job, verb, max_size) for job in jobs]
-    again = any(_was_tried(job, verb) for job in jobs)
-    for job, args in zip(jobs, contents):
-        held_by(job).tried = (verb, args)
-    reply = yield from repeated(
-        _finish_request(verb, jobs, contents, keys, again, delay, limit),
-        _finish_request(verb, jobs, contents, keys, True, delay, limit),
-    )
+    claims = [held_by(job) for job in jobs]
+    request = _finish_request(verb, claims, contents, keys, delay, limit)
+    for claim, args in zip(claims, contents):
+        claim.tried[verb] = args
+    try:
+        reply = yield request
+    except NetworkError:
+        reply = yield _finish_request(verb, claims, contents, keys, delay, limit)
     for one in reply:
         if isinstance(one, Exception):
             raise RedisError(str(one))
     return list(reply)
 
 
-def _was_tried(job: Job, verb: str) -> bool:
-    # Another verb is no repeat: that it finds no claim must not read as "done".
-    tried = held_by(job).tried
-    return tried is not None and tried[0] == verb
-
-
 def _content_once(job: Job, verb: str, max_size: int) -> Sequence[bytes]:
     # A repeat carries what the first request carried.
     tried = held_by(job).tried
-    if tried is not None and tried[0] == verb:
-        return tried[1]
-    return content(job, verb, max_size)
+    return tried[verb] if verb in tried else content(job, verb, max_size)
+
+
+def _is_repeat(claim: Claim, verb: str) -> bool:
+    # The script knows a repeat of the verbs that finish by what the job says.  Of the
+    # others it believes each, so where two verbs were tried none may be called one:
+    # the caller is told that the claim is lost, not that the wrong thing was done.
+    return verb in claim.tried and (verb in FINISHED or len(claim.tried) == 1)
 
 
 def _job_keys(claim: Claim, keys: Keys) -> tuple[bytes, ...]:
@@ -121,20 +120,19 @@ def _job_keys(claim: Claim, keys: Keys) -> tuple[bytes, ...]:
     )
 
 
-def _job_args(claim: Claim, content: Sequence[bytes]) -> tuple[bytes, ...]:
-    return (claim.field, claim.number, claim.job_id, *content)
+def _job_args(claim: Claim, verb: str, content: Sequence[bytes]) -> tuple[bytes, ...]:
+    again = b"1" if _is_repeat(claim, verb) else b"0"
+    return (claim.field, claim.number, claim.job_id, again, *content)
 
 
 def _finish_request(
     verb: str,
-    jobs: Sequence[Job],
+    claims: Sequence[Claim],
     contents: Sequence[Sequence[bytes]],
     keys: Keys,
-    again: bool,
     delay: int,
     limit: int,
 ) -> Script:
-    claims = [held_by(job) for job in jobs]
     return Script(
         "finish",
         (
@@ -142,8 +140,8 @@ def _finish_request(
             *(key for claim in claims for key in _job_keys(claim, keys)),
         ),  # fmt: skip
         (
-            verb.encode(), b"1" if again else b"0", b"%d" % delay, b"%d" % limit,
-            *(arg for claim, args in zip(claims, contents) for arg in _job_args(claim, args)),
+            verb.encode(), b"%d" % delay, b"%d" % limit,
+            *(arg for claim, args in zip(claims, contents) for arg in _job_args(claim, verb, args)),
         ),  # fmt: skip
         claims[0].job_id,
     )
@@ -159,15 +157,13 @@ def complete_next(
     """
     claim = held_by(job)
     args = _content_once(job, "complete", max_size)
-    again = _was_tried(job, "complete")
-    claim.tried = ("complete", args)
     lists = [
         key
         for queue in queues
         for key in (keys.queue(queue), keys.processing(queue, owner), keys.stats(queue))
     ]
 
-    def request(again: bool) -> Script:
+    def request() -> Script:
         return Script(
             "complete_next",
             (
@@ -176,12 +172,17 @@ def complete_next(
             ),  # fmt: skip
             (
                 keys.prefix, owner, b"%d" % token, b"1" if mark else b"0",
-                b"1" if again else b"0", b"%d" % len(queues), *queues, *_job_args(claim, args),
+                b"%d" % len(queues), *queues, *_job_args(claim, "complete", args),
             ),  # fmt: skip
             claim.job_id,
         )
 
-    done, *rest = yield from repeated(request(again), request(True))
+    first = request()
+    claim.tried["complete"] = args
+    try:
+        done, *rest = yield first
+    except NetworkError:
+        done, *rest = yield request()
     if isinstance(done, Exception):
         raise RedisError(str(done))
     return done, read_claimed(rest, owner, holder, strings)
