@@ -8,7 +8,7 @@ local function read_claim(value)
     local claim = {number = number, saves = tonumber(saves), begun = begun}
     claim.queue = string.sub(rest, 1, length)
     claim.entry = string.sub(rest, length + 1)
-    claim.id = string.match(claim.entry, '^[^ ]*')
+    claim.id = string.match(claim.entry, '^%s*(%S*)')
     return claim
 end
 

@@ -2,15 +2,16 @@
 
 local WRONG = 'WRONGTYPE Operation against a key holding the wrong kind of value'
 
-local function id_of(entry) return string.match(entry, '^[^ ]*') end
+-- As Perl reads it: the first word is the id, the second the time, and no number is 0.
+local function id_of(entry) return string.match(entry, '^%s*(%S*)') end
 
 -- Whether an entry can belong to a job at all.
 local function good_id(id) return id ~= '' and id ~= '0' and not string.find(id, ':', 1, true) end
 
 -- Whether the entry says that its job's time to live is over.
 local function run_out(entry)
-    local epoch = string.match(entry, '^[^ ]* (%d+)$')
-    return epoch and tonumber(epoch) <= math.floor(now_ms / 1000)
+    local epoch = string.match(entry, '^%s*%S+%s+(%S+)')
+    return epoch and (tonumber(epoch) or 0) <= math.floor(now_ms / 1000)
 end
 
 local function is(key, kind)

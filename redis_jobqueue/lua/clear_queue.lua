@@ -11,7 +11,7 @@ local deleted = 0
 for _ = 1, SLICE do
     local entry = redis.call('LPOP', KEYS[1])
     if not entry then return {deleted, 0} end
-    local id = string.match(entry, '^[^ ]*')
+    local id = string.match(entry, '^%s*(%S*)')
     local job = ARGV[1] .. id
     if not string.find(id, ':', 1, true) and redis.call('TYPE', job).ok == 'hash' then
         deleted = deleted + redis.call('DEL', job)

@@ -14,7 +14,7 @@ local held = 0
 for i = 3, #KEYS do held = held + length(KEYS[i]) end
 local created
 if length(KEYS[1]) > 0 then
-    local job = ARGV[1] .. string.match(redis.call('LINDEX', KEYS[1], 0), '^[^ ]*')
+    local job = ARGV[1] .. string.match(redis.call('LINDEX', KEYS[1], 0), '^%s*(%S*)')
     created = redis.call('TYPE', job).ok == 'hash' and redis.call('HGET', job, 'created')
 end
 return {length(KEYS[1]), held, created or '',
