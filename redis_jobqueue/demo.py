@@ -4,19 +4,24 @@ The work is real: the words of this package's own texts are counted, and the
 checksums of its files computed.  Everything happens in a namespace of its own
 that is empty again afterwards, so it may run on a server that is in use.
 
-Producer and worker are one process here, which keeps the output in order;
-nothing would change if they were two, or if one of them were in Perl.
+Two workers do it.  The first is a process of its own (``python -m
+redis_jobqueue.demo``) that is killed in the middle of a job; the second, a
+thread here, brings that job back and does it, and all others.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
+import logging
 import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections import Counter
@@ -29,11 +34,11 @@ import attrs
 
 from redis_jobqueue import (
     STATUS_COMPLETED,
-    STATUS_WORKING,
     ArgumentError,
     Job,
     JobQueue,
     JobQueueError,
+    Worker,
     __version__,
 )
 
@@ -43,6 +48,8 @@ EXPIRE_SECONDS = 600
 CONNECT_SECONDS = ANSWER_SECONDS = 5
 PARTS = 4
 """In how many parts a job is done, and how often the whole reports where nothing moves."""
+INTERVAL, LIFETIME = 0.25, 1.5
+"""Seconds between the beats of a worker, and after which it counts as dead; short ones."""
 SHOWN = 5
 """Results of each queue that are printed; all are checked."""
 
@@ -63,9 +70,10 @@ def main(where: str) -> int:
         sys.stdout = open(os.devnull, "w")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    logging.getLogger("redis_jobqueue").addHandler(logging.NullHandler())
     try:
         with _queue(where) as jq:
-            _Demo(jq, _Screen.of_stdout()).run()
+            _Demo(jq, _Screen.of_stdout(), where=where).run()
         sys.stdout.flush()
         return 0
     except BrokenPipeError:
@@ -166,6 +174,33 @@ HANDLERS: dict[Any, Callable[[Job], Iterator[float]]] = {
 }
 
 
+def work_on(job: Job) -> None:
+    """Do a job of either queue, and let others see how far it is."""
+    for job.progress in HANDLERS[job.queue](job):
+        job.save()
+    job.progress = 1
+    job.message = f"{job.queue!s} of {job.job!s}, delivery {job.attempt}"
+
+
+def _stop_midway(job: Job) -> None:
+    """Do the first part of a job, say so, and wait to be killed."""
+    for job.progress in HANDLERS[job.queue](job):
+        break
+    else:
+        job.progress = 1 / PARTS  # a text of one part
+    job.save()
+    print(job.id, flush=True)
+    sys.stdin.read()  # ends with the demo, should that be killed first
+    os._exit(1)
+
+
+def _work_until_killed() -> None:
+    told = json.loads(sys.stdin.readline())
+    jq = JobQueue(told["where"], connection_timeout=CONNECT_SECONDS, check_maxmemory=False,
+                  operation_timeout=ANSWER_SECONDS, namespace=told["namespace"])  # fmt: skip
+    Worker(jq, {WORDS: _stop_midway}, concurrency=1, interval=INTERVAL, lifetime=LIFETIME).run()
+
+
 def _read_package() -> dict[str, bytes]:
     """Give the package's texts by their paths."""
     top = Path(__file__).parent
@@ -183,11 +218,13 @@ class _Demo:
     Attributes:
         files: the package's texts by path: what the work is, and what tells
             whether it was done well.
+        where: the server, for the other process.
     """
 
     jq: JobQueue
     screen: _Screen
     files: dict[str, bytes] = attrs.field(factory=_read_package)
+    where: str = ""
 
     def run(self) -> None:
         """Show everything from the first job added to the last one deleted."""
@@ -196,7 +233,8 @@ class _Demo:
         print(f"  server     {self.jq.server}{private}")
         print(f"  namespace  {str(self.jq.namespace)}, empty again at the end")
         ids = self._add()
-        self._work(len(ids))
+        killed = self._kill()
+        self._work(len(ids), killed)
         self._read(ids)
         self._delete(ids)
 
@@ -222,37 +260,74 @@ class _Demo:
             age = f"{status['max_job_age']:.2f} s" if "max_job_age" in status else "-"
             print(f"  {queue:9} {status['length']:10} {status['all_jobs']:10}   {age:>12}")
 
-    def _work(self, total: int) -> None:
-        self.screen.title("2. Work on them, whichever queue comes first")
+    def _kill(self) -> str:
+        """Let a worker take a job, and kill it in the middle; gives the job's id."""
+        self.screen.title("2. Start a worker, and kill it in the middle of a job")
+        # An embedded server is reached by its socket: a folder of its own would be another server.
+        where = self.jq.server if self.where.startswith("embedded:") else self.where
+        told = json.dumps({"where": where, "namespace": str(self.jq.namespace)})
+        with subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                assert process.stdin is not None and process.stdout is not None
+                process.stdin.write(told + "\n")
+                process.stdin.flush()
+                job_id = process.stdout.readline().strip()
+            finally:
+                process.kill()
+        if not job_id:
+            raise WrongResult("the first worker ended before it had a job")
+        share, name = self.jq.get_job_data(job_id, "progress", "job")
+        print(f"  process {process.pid} took {WORDS} of {name!s}, came to {share:.0%}, was killed")
+        held = [place.owner for place in self.jq.locate(job_id)]
+        print(f"  the job is in one place: held by {', '.join(map(str, held))}")
+        if len(held) != 1:
+            raise WrongResult(f"the job of the killed worker is in {len(held)} places")
+        return job_id
+
+    def _work(self, total: int, killed: str) -> None:
+        self.screen.title("3. Start another worker, which also does the job of the dead one")
         began = time.perf_counter()
-        done = 0
-        while (job := self.jq.get_next_job(queue=QUEUES)) is not None:
-            self._work_on(job, done, total)
-            done += 1
-            if done == total // 2:
-                self._show_status()
-            elif done == total or done * PARTS // total > (done - 1) * PARTS // total:
-                last = f"{job.queue!s} of {job.job!s}"
-                self.screen.line(f"  {done / total:4.0%}  {done} of {total} done, last {last}")
+        worker = Worker(self.jq, dict.fromkeys(QUEUES, work_on), concurrency=2,
+                        interval=INTERVAL, lifetime=LIFETIME)  # fmt: skip
+        thread = threading.Thread(target=worker.run, kwargs={"signals": False})
+        thread.start()
+        try:
+            self._watch(worker, thread, total, killed)
+        except BaseException:
+            worker.kill()
+            raise
+        finally:
+            worker.stop()
+            thread.join()
         seconds = time.perf_counter() - began
         self._show_status()
-        print(f"  {done} jobs in {seconds:.2f} s, {done / seconds:,.0f} a second")
+        print(f"  {total} jobs in {seconds:.2f} s; a worker counts as dead after {LIFETIME} s")
 
-    def _work_on(self, job: Job, done: int, total: int) -> None:
-        job.status = STATUS_WORKING
-        self.jq.update_job(job)
-        for job.progress in HANDLERS[job.queue](job):
-            job.message = f"{job.queue!s} of {job.job!s}"
-            self.jq.update_job(job)
+    def _watch(self, worker: Worker, thread: threading.Thread, total: int, killed: str) -> None:
+        done = part = 0
+        recovered = False
+        while done < total:
+            if not thread.is_alive():
+                raise WrongResult("the second worker ended too early")
+            time.sleep(0.02)
+            done = worker.counting.done
             # What anybody else sees of it, read back from the server.
-            share, message = self.jq.get_job_data(job, "progress", "message")
-            self.screen.bar((done + share) / total, f"{done} of {total}, {message}: {share:.0%}")
-        job.progress = 1
-        job.status = STATUS_COMPLETED
-        self.jq.update_job(job)
+            share, message, status = self.jq.get_job_data(killed, "progress", "message", "status")
+            if status == STATUS_COMPLETED and not recovered:
+                recovered = True
+                self.screen.line(f"  the job of the killed worker is done: {message!s}")
+            if done * PARTS // total > part:
+                part = done * PARTS // total
+                self.screen.line(f"  {done / total:4.0%}  {done} of {total} done")
+            self.screen.bar(done / total, f"{done} of {total}, the dead one's job: {share:.0%}")
+        if not recovered and self.jq.get_job_data(killed, "status") != STATUS_COMPLETED:
+            raise WrongResult("the job of the killed worker was not done")
 
     def _read(self, ids: set[Any]) -> None:
-        self.screen.title("3. Read the results, and compare each with the file itself")
+        self.screen.title("4. Read the results, and compare each with the file itself")
         completed = set(self.jq.get_job_ids(status=STATUS_COMPLETED))
         if completed != ids:
             raise WrongResult(f"{len(completed)} jobs are completed, not {len(ids)}")
@@ -288,11 +363,18 @@ class _Demo:
             raise WrongResult(f"the result for {job.queue!s} of {job.job!s} is wrong: {job.result}")
 
     def _delete(self, ids: set[Any]) -> None:
-        self.screen.title("4. Delete the jobs")
+        self.screen.title("5. Delete the jobs")
         deleted = sum(map(self.jq.delete_job, ids))
-        left = self.jq.clear()
-        print(f"  {deleted} jobs deleted, {left} other keys left")
+        left = len(self.jq.get_job_ids()) + len(self.jq.owners()) + sum(
+            one.waiting + one.processing for one in self.jq.counts().queues.values()
+        )
+        counters = self.jq.clear()
+        print(f"  {deleted} jobs deleted, {left} left, and {counters} keys with counters cleared")
         if (deleted, left) != (len(ids), 0):
-            raise WrongResult(f"{len(ids)} jobs should have been deleted, and no key left")
+            raise WrongResult(f"{len(ids)} jobs should have been deleted, and nothing be left")
         print("\nPerl programs with Redis::JobQueue could have added these jobs or taken them.")
         print("README.rst shows how.")
+
+
+if __name__ == "__main__":
+    _work_until_killed()

@@ -71,7 +71,9 @@ def test_demo_needs_nothing() -> None:
         pytest.skip("no Redis server on this machine")
     done = run("demo")
     assert (0, "") == (done.returncode, done.stderr)
-    for part in ("1. Add jobs", "2. Work", "3. Read the results", "4. Delete", "all of them right"):
+    for part in ("1. Add jobs", "2. Start a worker, and kill it", "was killed\n",
+                 "3. Start another worker", "the job of the killed worker is done",
+                 "delivery 2\n", "4. Read the results", "5. Delete", "all of them right"):
         assert part in done.stdout
     folder = re.search(r"\S+rjq-private-\w+", done.stdout)
     assert folder is not None
