@@ -30,6 +30,13 @@ def name_of(value: Any, what: str) -> bytes:
     return name
 
 
+def field_of(value: Any) -> bytes | None:
+    """Give the name of a field; None for what can be no name."""
+    if isinstance(value, bool) or not isinstance(value, (str, bytes, int, float)):
+        return None
+    return octets(value, "name of a field") or None
+
+
 def id_of(job: Any) -> bytes:
     """Give the id of a Job, or an id."""
     return octets(job.id, "id") if isinstance(job, Job) else name_of(job, "id")

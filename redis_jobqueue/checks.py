@@ -74,15 +74,33 @@ def expire_of(name: str, value: object) -> int | None:
     return number
 
 
+class Spelled(float):
+    """A number that was given as text, which is written as that very text, as in Perl."""
+
+    __slots__ = ("text",)
+
+    def __new__(cls, text: str) -> Spelled:
+        """Read the text; it has been checked."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override]
+        """Let it be copied and pickled."""
+        return (self.text,)
+
+    text: str
+
+
 def number_of(name: str, value: object, most: float, rule: str) -> Number:
     """Take a number from 0 to ``most``, also as text; nan never."""
     number: object = value
     if isinstance(value, (str, bytes)):
         given = value.decode("latin-1") if isinstance(value, bytes) else value
-        if _WHOLE.fullmatch(given):
+        if _WHOLE.fullmatch(given) and str(int(given)) == given:
             number = int(given)
-        elif _NUMBER.fullmatch(given):
-            number = float(given)
+        elif _WHOLE.fullmatch(given) or _NUMBER.fullmatch(given):
+            number = Spelled(given)
     if (
         isinstance(number, bool)
         or not isinstance(number, (int, float))

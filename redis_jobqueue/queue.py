@@ -11,10 +11,10 @@ from typing import Any
 
 from redis_jobqueue.arguments import (
     Name,
+    field_of,
     filter_of,
     id_of,
     ms_of,
-    name_of,
     names_of,
     new_id,
     queue_of,
@@ -164,7 +164,8 @@ class JobQueue(Management):
 
         Args:
             job: an id or a Job.
-            names: fields or metadata fields; ``elapsed`` is one too.
+            names: fields or metadata fields; ``elapsed`` is one too.  What can
+                be no name (None, a list, "") is an unknown field, as in Perl.
 
         Returns:
             No name: a dict of the 14 fields and ``elapsed``.  One name: its
@@ -173,12 +174,19 @@ class JobQueue(Management):
             field.
 
         Raises:
-            ArgumentError: code 1; a bad id or name.
+            ArgumentError: code 1; a bad id, or text beyond ASCII.
             StorableError: code 6; a field cannot be read.
         """
-        wanted = [name_of(name, "name of a field") for name in names]
-        data = self._run(jobs.get_job_data(id_of(job), wanted, self._keys, self._strings))
-        return data[0] if isinstance(data, list) and len(data) == 1 else data
+        wanted = [field_of(name) for name in names]
+        known = [name for name in wanted if name is not None]
+        data: Any = []
+        if known or not names:
+            data = self._run(jobs.get_job_data(id_of(job), known, self._keys, self._strings))
+        if not names:
+            return data
+        found = iter(data)
+        values = [None if name is None else next(found) for name in wanted]
+        return values[0] if len(values) == 1 else values
 
     @reports
     def get_job_meta_fields(self, job: Job | Name | None = None) -> list[Text]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from redis_jobqueue.errors import ArgumentError, DataTooLargeError
-from redis_jobqueue.checks import Text
+from redis_jobqueue.checks import Spelled, Text
 from redis_jobqueue.job import Job, wrap
 from redis_jobqueue.metadata import FIELDS
 from redis_jobqueue.keys import octets, text
@@ -39,6 +39,8 @@ def plain(name: str, value: Any) -> bytes:
             return value.encode()
     elif value is None:
         return b""
+    elif isinstance(value, Spelled):
+        return value.text.encode("ascii")
     return octets(value, name)
 
 
