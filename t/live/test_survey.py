@@ -97,6 +97,11 @@ def test_get_job_ids(crowded: Server, size: Size, slow: list[str]) -> None:
         assert len(seen.sent) == seen.names.count("EVALSHA") + seen.names.count("EVAL")
 
 
+def listed(names: object) -> list[object]:
+    """Return a filter's names."""
+    return names if isinstance(names, list) else [names] if names else []
+
+
 @pytest.mark.parametrize("status", [None, "__completed__", ["__created__", "none"]])
 @pytest.mark.parametrize("queue", [None, "a", ["b", "c:d"]])
 @pytest.mark.parametrize("queued", [False, True])
@@ -104,12 +109,14 @@ def test_filters(
     crowded: Server, size: Size, slow: list[str], queue: object, status: object, queued: bool
 ) -> None:
     """Filters give what they say, queued or not."""
-    expected = set()
-    for number in range(size.survey_jobs):
-        fits = queue is None or ("a", "b", "c:d")[number % 3] in queue  # type: ignore[operator]
-        have = "__created__" if number % 2 else "__completed__"
-        if fits and (status is None or have in status) and (number % 2 or not queued):  # type: ignore[operator]
-            expected.add(f"{number:032X}")
+    queues, statuses = listed(queue), listed(status)
+    expected = {
+        f"{number:032X}"
+        for number in range(size.survey_jobs)
+        if (not queues or ("a", "b", "c:d")[number % 3] in queues)
+        and (not statuses or ("__completed__", "__created__")[number % 2] in statuses)
+        and (not queued or number % 2)
+    }
     with JobQueue(crowded.url) as jq:
         ids = jq.get_job_ids(queue=queue, status=status, queued=queued)
     assert expected == {each for each in ids if each != "list\xff".encode()}
