@@ -18,6 +18,7 @@ import click
 from redis_jobqueue._version import __version__
 from redis_jobqueue.checks import Text
 from redis_jobqueue.errors import ArgumentError, JobQueueError, NetworkError
+from redis_jobqueue.operations.request import Command as Ask
 from redis_jobqueue.queue import JobQueue
 
 EXIT_FAILED = 1
@@ -66,7 +67,8 @@ class Setup:
                 operation_timeout=ANSWER_SECONDS, **self.server_options,
             )  # fmt: skip
         click.get_current_context().call_on_close(jq.quit)
-        jq.is_paused("-")  # a server that refuses us is heard of before anything is done
+        # A server that refuses us is heard of before anything is done.
+        jq._driver.send(Ask((b"EXISTS", jq._keys.paused)))
         return jq
 
 

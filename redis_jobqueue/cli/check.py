@@ -13,6 +13,7 @@ from rich.progress import Progress, TaskID
 
 from redis_jobqueue.cli.base import EXIT_DAMAGED, SECONDS, command, readable, setup
 from redis_jobqueue.cli.output import plain, print_json, progress, shown, some
+from redis_jobqueue.errors import RedisError
 from redis_jobqueue.lifecycle import INTERVAL
 from redis_jobqueue.operations import doctor as steps
 from redis_jobqueue.operations import overview
@@ -174,7 +175,11 @@ class Examination:
 
     def _gone(self) -> list[Finding]:
         keys = self._jq._keys
-        return judge_owners(self._jq._run(overview.owners(keys)), MAX_ATTEMPTS, keys)
+        try:
+            owners = self._jq._run(overview.owners(keys))
+        except RedisError:
+            return []  # one of their keys is of another type, which is a finding of its own
+        return judge_owners(owners, MAX_ATTEMPTS, keys)
 
     def _scan(self, chart: Chart, bar: Progress, task: TaskID) -> None:
         cursor = b""

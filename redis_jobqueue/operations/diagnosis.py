@@ -93,10 +93,12 @@ def judge(job: Seen, now: float, ages: Ages, keys: Keys) -> list[Finding]:
     kept = min(job.spots, key=_rank) if job.spots else None
     if len(job.spots) > 1 and kept is not None:
         found.append(_two_places(job, kept, keys))
-    if kept is not None and kept.kind in ("waiting", "processing"):
-        found += _wrong_entry(job, kept, keys)
     if kept is None:
         found += _lost(job, now, ages, keys)
+    elif kept.kind == "processing" and not kept.owner:
+        return found  # whoever moved it there knows; the list is a finding of its own
+    elif kept.queue:
+        found += _wrong_entry(job, kept, keys)
     found += _unreadable(job, kept, keys)
     found += _life(job, kept, keys)
     return found
@@ -199,8 +201,8 @@ def _lost(job: Seen, now: float, ages: Ages, keys: Keys) -> list[Finding]:
 
 
 def _unreadable(job: Seen, spot: Spot | None, keys: Keys) -> list[Finding]:
-    if not job.unreadable:
-        return []
+    if not job.unreadable or spot is not None and spot.kind == "dead":
+        return []  # among the dead nobody trips over it
     text = "; ".join(f"{show(name)}: {why}" for name, why in sorted(job.unreadable.items()))
     if spot is None or spot.kind != "waiting":
         return [Finding("unreadable", job.id, text,
@@ -218,8 +220,7 @@ def _unreadable(job: Seen, spot: Spot | None, keys: Keys) -> list[Finding]:
 
 def _life(job: Seen, spot: Spot | None, keys: Keys) -> list[Finding]:
     expire = job.values[b"expire"]
-    parked = spot is not None and spot.kind != "waiting" and bool(spot.kind != "processing"
-                                                                  or spot.owner)  # fmt: skip
+    parked = spot is not None and spot.kind != "waiting"
 
     def repair() -> Operation[bool]:
         keyed = (keys.job(job.id), keys.delayed, keys.retry, keys.dead, keys.lists)
