@@ -16,18 +16,15 @@ end
 
 local function take(at, owner, token, count, mark, names)
     local found, dangling, bad = {}, {}, {}
-    -- An answer that was lost: the same token is given the same jobs, and no more.
-    if redis.call('HEXISTS', at.claims, token) == 1 then
-        return {claimed(at, token)}, dangling, bad, 0
+    -- An answer that was lost: the same token is given what is left of its jobs, and no more.
+    local fields = {token}
+    if count > 1 then
+        for i = 1, count do fields[i] = token .. '.' .. i end
     end
-    if redis.call('HEXISTS', at.claims, token .. '.1') == 1 then
-        local i = 1
-        while redis.call('HEXISTS', at.claims, token .. '.' .. i) == 1 do
-            found[i] = claimed(at, token .. '.' .. i)
-            i = i + 1
-        end
-        return found, dangling, bad, 0
+    for i, value in ipairs(redis.call('HMGET', at.claims, unpack(fields))) do
+        if value then found[#found + 1] = claimed(at, fields[i]) end
     end
+    if #found > 0 then return found, dangling, bad, 0 end
     local looked, more = 0, 0
     for i, name in ipairs(names) do
         local list, mine, counters = KEYS[at.first + 3 * i - 3], KEYS[at.first + 3 * i - 2],
@@ -47,7 +44,7 @@ local function take(at, owner, token, count, mark, names)
             elseif kind == 'none' then
                 if not run_out(entry) then dangling[#dangling + 1] = entry end
             else
-                local field = count == 1 and token or token .. '.' .. (#found + 1)
+                local field = fields[#found + 1]
                 redis.call('SADD', at.lists, name .. ':' .. owner)
                 redis.call('LPUSH', mine, entry)
                 local claim = {number = whole(redis.call('HINCRBY', at.claims, '#', 1)),

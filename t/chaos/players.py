@@ -41,6 +41,8 @@ class Style:
     filling: bool
     jumping: bool
     deleting: bool
+    diligent: bool
+    """Whether hearts beat in time, so that owners live long and may recover others."""
     max_attempts: int
 
     @classmethod
@@ -55,6 +57,7 @@ class Style:
             filling=rng.random() < 0.3,
             jumping=rng.random() < 0.2,
             deleting=rng.random() < 0.5,
+            diligent=rng.random() < 0.5,
             max_attempts=rng.choice((0, 0, 2)),
         )
 
@@ -120,7 +123,9 @@ class Play:
         owners = [client for client in world.clients if client is not self.operators]
         draw = rng.random()
         if draw < 0.4:
-            world.move_clock(rng.choice((10, 10, 20, 40)))
+            world.move_clock(rng.choice((10, 10, 10, 20, 40)))
+            if self.style.diligent:
+                self.beat_all(owners)
         elif draw < 0.4 + self.style.dying and owners:
             world.kill(rng.choice(owners))
         elif draw < 0.75 and owners:
@@ -133,6 +138,13 @@ class Play:
             world.fill(not world.full)
         elif len(owners) < 4:
             self.spawn()
+
+    def beat_all(self, owners: list[Client]) -> None:
+        """Let every heart that is not frozen beat."""
+        for client in owners:
+            if not client.frozen:
+                for _ in range(2):  # an answer to the last, and another beat
+                    self.act(client.heart)
 
     def act(self, actor: Actor) -> None:
         """Let an actor begin a call, or decide what becomes of its request."""
