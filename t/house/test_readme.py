@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import io
-import os
 import re
 import subprocess
 import sys
@@ -247,6 +246,4 @@ def test_changes_come_last() -> None:
 def test_no_line_is_too_long_to_read() -> None:
     """Lines stay within 100 columns, but for the two commands."""
     long = [line for line in TEXT.splitlines() if len(line) > 100]
-    assert 2 >= len(long)
-    assert all(line.startswith("    python3 -m venv") for line in long)
-    assert os.linesep == "\n"
+    assert [] == [line for line in long if not line.startswith("    python3 -m venv")]
