@@ -201,6 +201,10 @@ def _write_examples(examples: str, ctx: click.Context, formatter: click.HelpForm
         formatter.write(f"  {line if line.startswith('#') else f'{name} {line}'}\n")
 
 
+class _Closed(Exception):
+    """Nobody reads the output any more; click must not see it as the error it is for others."""
+
+
 class Program(click.Group):
     """The group of all commands: any error is one line and an exit code."""
 
@@ -223,6 +227,15 @@ class Program(click.Group):
             ctx.fail(f"there is no command {args[0]!r}{hint}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            done = super().invoke(ctx)
+            sys.stdout.flush()
+            return done
+        except BrokenPipeError:
+            raise _Closed from None
+
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None,
              complete_var: str | None = None, standalone_mode: bool = True,
              **extra: Any) -> Any:  # fmt: skip
@@ -235,8 +248,7 @@ class Program(click.Group):
             signal.signal(signal.SIGTERM, _terminated)
         try:
             code = super().main(args, prog_name, complete_var, False, obj=made, **extra)
-            sys.stdout.flush()
-        except BrokenPipeError:
+        except _Closed:
             # Python flushes once more at its end: give it something to write to.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -185,10 +185,10 @@ def jobs(queues: Sequence[Text], statuses: Sequence[str], place: str | None, own
     With --place or --owner only that list is read, in its order.  Otherwise
     every job is looked at, in steps that do not hold up the server.
     """
+    if place or owner:
+        _check_place(place, queues, owner, bool(statuses) or (older, newer) != (None, None))
     jq = setup().connect()
     if place or owner:
-        if statuses or older is not None or newer is not None:
-            raise click.UsageError("--place and --owner go with --queue only")
         listed, total = _placed(jq, place or "processing", queues, owner, page, per_page), None
     else:
         listed, total = _searched(
@@ -234,17 +234,24 @@ def _searched(
     return [Listed(text(each)) for each in newest[first : first + per_page]], len(newest)
 
 
+def _check_place(
+    place: str | None, queues: Sequence[Text], owner: Text | None, more: bool
+) -> None:
+    if more:
+        raise click.UsageError("--place and --owner go with --queue only")
+    if len(queues) > 1:
+        raise click.UsageError("name one queue with --place or --owner")
+    if owner is not None and place not in (None, "processing"):
+        raise click.UsageError("--owner goes with --place processing only")
+    if place == "waiting" and not queues:
+        raise click.UsageError("--place waiting needs --queue")
+
+
 def _placed(
     jq: JobQueue, place: str, queues: Sequence[Text], owner: Text | None, page: int, per_page: int
 ) -> list[Listed]:
-    if len(queues) > 1:
-        raise click.UsageError("name one queue with --place or --owner")
     queue = queues[0] if queues else None
-    if owner is not None and place != "processing":
-        raise click.UsageError("--owner goes with --place processing only")
-    if place == "waiting":
-        if queue is None:
-            raise click.UsageError("--place waiting needs --queue")
+    if place == "waiting" and queue is not None:
         return jq.waiting(queue, page, per_page)
     if place == "processing" and owner is None:
         return jq.processing(queue, page, per_page)

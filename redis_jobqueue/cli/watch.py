@@ -20,7 +20,7 @@ from rich.text import Text as Words
 from redis_jobqueue.checks import Text
 from redis_jobqueue.cli.base import QUEUE, SECONDS, command, connected, discreet, setup
 from redis_jobqueue.cli.look import last_beat, queue_cells
-from redis_jobqueue.cli.output import add_row, age, console, shown, table
+from redis_jobqueue.cli.output import add_row, age, console, shown, some, table
 from redis_jobqueue.errors import JobQueueError
 from redis_jobqueue.metrics import Snapshot, Watch
 from redis_jobqueue.queue import JobQueue
@@ -92,9 +92,10 @@ class Screen:
             add_row(work, shown(each.id), shown(each.queue), shown(job.job) if job else "gone",
                     age(since), f"{job.progress:.0%}" if job else "-")  # fmt: skip
         live = sum(one.live for one in owners)
+        held = sum(one.processing for one in self.snapshot.queues.values())
         head = (f"{time.strftime('%H:%M:%S', time.localtime(self.snapshot.now))}  "
-                f"{len(self.snapshot.queues)} queues, {live} workers live, "
-                f"{len(owners) - live} dead, {len(self.snapshot.running)} jobs run")  # fmt: skip
+                f"{some(len(self.snapshot.queues), 'queue')}, {some(live, 'worker')} live, "
+                f"{len(owners) - live} dead, {some(held, 'job')} held")  # fmt: skip
         parts: list[Any] = [Words(head, style="bold"), queues]
         parts += [people] if owners else []
         parts += [work] if self.snapshot.running else []
