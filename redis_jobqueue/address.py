@@ -39,7 +39,7 @@ DEFAULT_OPERATION_TIMEOUT = 1
 """Seconds to read or write, for a queue made from a dict."""
 
 _FOREVER = 10.0**6
-"""Seconds where there is no limit: None would not do, redis-py puts one for the other."""
+"""Seconds to connect where there is no limit: redis-py would read None as the other timeout."""
 _MANY = 1 << 31
 """Connections of a pool: redis-py 8 would stop at 100."""
 

@@ -11,6 +11,7 @@ import pytest
 import redis
 from support.calls import CALLS, READING, WRITING
 from support.proxy import Proxy
+from support.sentinel import SERVICE, Sentinel
 from support.server import Server, eventually
 from support.watching import watched
 
@@ -245,6 +246,32 @@ def test_interrupted(proxy: Proxy, far: JobQueue, jq: JobQueue, name: str) -> No
     data = far.get_job_data(far.add_job(JOB | {"workload": "other"}), "workload", "status")
     assert ["other", "__created__"] == data
     assert 0 == far.last_errorcode
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_interrupted_by_way_of_sentinel(server: Server, proxy: Proxy) -> None:
+    """The same where redis-py leaves an interrupted connection as it is."""
+    with Sentinel.make(server.version_name, master=server, master_port=proxy.port) as sentinel:
+        assert isinstance(sentinel, Sentinel)
+        far = JobQueue(
+            {"sentinels": [sentinel.name], "service": SERVICE, "cnx_timeout": 5, "read_timeout": 20}
+        )
+        far.add_job(JOB)
+        fault = proxy.hold(b"LLEN")
+
+        def interrupt() -> None:
+            fault.wait()
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+        other = threading.Thread(target=interrupt)
+        other.start()
+        with pytest.raises(Interrupted):
+            far.queue_length("q")
+        other.join(20)
+        releasing = threading.Timer(0.3, fault.release)
+        releasing.start()
+        assert ["w"] == [far.get_job_data(far.get_job_ids()[0], "workload")]
+        releasing.join()
 
 
 @pytest.mark.usefixtures("interrupting")

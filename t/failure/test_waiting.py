@@ -124,13 +124,16 @@ def test_deleted_while_waiting(client: redis.Redis, jq: JobQueue) -> None:
     assert "gone job was removed prior to use" == str(found[0])
 
 
+@pytest.mark.parametrize("timeout", [0.1, 0, None])
 def test_dead_peer(
-    server: Server, client: redis.Redis, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    server: Server, client: redis.Redis, proxy: Proxy, monkeypatch: pytest.MonkeyPatch,
+    timeout: float | None,
+) -> None:  # fmt: skip
     """A wait without end notices a connection that went silent, within slice and margin."""
     assert (5.0, 5.0, 1.0) == (jobs.WAIT_SLICE, connection.WAIT_MARGIN, connection.LEAST_MARGIN)
     monkeypatch.setattr(jobs, "WAIT_SLICE", 0.5)
-    jq = JobQueue(proxy.url, operation_timeout=0.1)
+    monkeypatch.setattr(connection, "WAIT_MARGIN", 1.5)
+    jq = JobQueue(proxy.url, operation_timeout=timeout)
     taken: list[Job | None] = []
     errors: list[float] = []
 
@@ -155,9 +158,20 @@ def test_dead_peer(
     assert 1 == len(errors) and 0.5 + 1.0 - 0.1 < errors[0]
 
 
+def test_ordinary_calls_after_a_wait(server: Server) -> None:
+    """A wait leaves its connection with the timeout of ordinary calls, however it ended."""
+    with JobQueue(server.url, operation_timeout=7, timeout=0.05) as jq:
+        jq.get_next_job("q", blocking=True)
+        jq.add_job(JOB)
+        jq.get_next_job("q", blocking=True)
+        taken = connection.get_connection(jq._driver.pool)
+        assert 7 == taken._sock.gettimeout()
+        jq._driver.pool.release(taken)
+
+
 def test_keepalive_is_on(server: Server, jq: JobQueue) -> None:
     """Idle connections are probed by the kernel, where it can, on every redis-py."""
-    taken = jq._driver.pool.get_connection(*connection._WORDS)
+    taken = connection.get_connection(jq._driver.pool)
     try:
         assert 1 == taken._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
