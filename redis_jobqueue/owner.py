@@ -211,6 +211,9 @@ class Owner(Claiming):
             return None
         if not self._run(recovery.turn(me, int(self.interval * 1000), self._keys)):
             return None
+        # The server's clock may have jumped since the last beat: one of now would show it.
+        if not (self._beat() and self._heart.may_reap()):
+            return None
         done = self._run(recovery.recover(None, None, MAX_ATTEMPTS, self._keys))
         for owner in done.owners:
             log.warning("owner is dead, its jobs were recovered", extra={"owner": owner})
