@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 import click
@@ -161,15 +160,18 @@ class Examination:
         self.keys = len(chart.kinds)
         found = judge_keys(chart, MAX_ATTEMPTS)
         # What holds a lost job, or a dead owner, is looked for a second time, later.
-        suspects = [job for job in chart.seen.values() if judge(job, chart.now, self._ages, keys)]
-        lost = any(each.kind in WAITS for job in suspects
-                   for each in judge(job, chart.now, self._ages, keys))  # fmt: skip
+        judged = [
+            (job, {each.kind for each in judge(job, chart.now, self._ages, keys)} - self._skip)
+            for job in chart.seen.values()
+        ]
+        suspects = [(job, kinds) for job, kinds in judged if kinds]
+        lost = any(kinds & WAITS for _, kinds in suspects)
         if (lost or gone) and self._interval:
             bar.add_task(f"looking again in {self._interval:g} s", total=None)
             time.sleep(self._interval)
-        found += [each for each in self._gone() if each in gone or each.subject in
-                  {one.subject for one in gone}]  # fmt: skip
-        found += self._again(suspects, chart, bar)
+        dead = {each.subject for each in gone}
+        found += [each for each in self._gone() if each.subject in dead]
+        found += self._again(suspects, bar)
         found += judge_server(jq.health())
         return [each for each in found if each.kind not in self._skip]
 
@@ -210,13 +212,14 @@ class Examination:
             self._jq._run(steps.read_data(part, chart.keys))
             bar.advance(task, len(part))
 
-    def _again(self, suspects: Sequence[Seen], chart: Chart, bar: Progress) -> list[Finding]:
+    def _again(
+        self, suspects: Sequence[tuple[Seen, set[str]]], bar: Progress
+    ) -> list[Finding]:
         jq, keys = self._jq, self._jq._keys
         now = jq.now_ms() / 1000
         task = bar.add_task("looking again", total=len(suspects))
         found: list[Finding] = []
-        for old in suspects:
-            before: Any = {each.kind for each in judge(old, chart.now, self._ages, keys)}
+        for old, before in suspects:
             seen = jq._run(steps.look(old, keys))
             found += [each for each in judge(seen, now, self._ages, keys) if each.kind in before]
             bar.advance(task)

@@ -286,11 +286,11 @@ def test_recover_looks_twice(jq: JobQueue, server: Server) -> None:
     add(jq)
     owner = dead_owner(jq)
     with subprocess.Popen(
-        [*COMMAND, "recover", "--interval", "2"], env={**PLAIN, "REDIS_URL": server.url},
+        [*COMMAND, "recover", "--interval", "1"], env={**PLAIN, "REDIS_URL": server.url},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as command:  # fmt: skip
         assert command.stdout is not None and command.stderr is not None
-        assert "1 owner may be dead; looking again in 2 s\n" == command.stderr.readline()
+        assert "1 owner may be dead; looking again in 1 s\n" == command.stderr.readline()
         while command.poll() is None:
             assert owner.beat()
             time.sleep(0.02)

@@ -22,7 +22,7 @@ NAMES = ["work", "status", "top", "jobs", "show", "add", "delete", "requeue", "r
          "purge", "pause", "resume", "scale", "workers", "recover", "promote", "cancel", "doctor",
          "storable", "demo"]  # fmt: skip
 
-READING = [["status"], ["jobs"], ["show", "X"], ["workers"], ["doctor"], ["storable", "dump", "-"]]
+READING = [["status"], ["jobs"], ["show"], ["workers"], ["doctor"], ["storable", "dump"]]
 
 
 def test_every_command_is_there_with_examples() -> None:
@@ -43,8 +43,7 @@ def test_every_command_is_there_with_examples() -> None:
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_reading_commands_have_json(words: list[str]) -> None:
     """Whatever only reads can be read by a program."""
-    assert "--json" in CliRunner().invoke(program, [*words[:-1 or None], "--help"]).output or \
-        "--json" in CliRunner().invoke(program, [*words[:2], "--help"]).output  # fmt: skip
+    assert "--json" in CliRunner().invoke(program, [*words, "--help"]).output
 
 
 def test_json_may_stand_before_the_command(run: Run) -> None:
@@ -122,16 +121,16 @@ def test_passwords_are_never_shown(make_server: Callable[..., Server]) -> None:
         process(None, "--redis", good, "work", "json:dumps", "--queue", "q", "--burst",
                 "--log-level", "debug"),
         process(dead, "status", "--traceback"),
-        process(None, "--redis", f"redis://user:{SECRET}@{place}", "status"),
         process(None, "--redis", f"redis://:wrong{SECRET}@{place}", "jobs", "--traceback"),
     ]  # fmt: skip
-    assert [0, 0, 0, 1, 1, 1] == [done.code for done in runs]
+    assert [0, 0, 0, 1, 1] == [done.code for done in runs]
     inside = [
-        [good], ["status", "--", good], ["--redis", f"redis://:{SECRET}#x@h", "status"],
+        [good], ["--redis", f"redis://:{SECRET}#x@h", "status"],
         ["--redis", f":{SECRET}@{place}", "status"], ["jobs", good],
-        ["status", "--interval", good], ["--redis", f"redis://:{SECRET}/x@{place}", "status"],
+        ["status", "--interval", good],
+        ["--redis", f"redis://:{SECRET}/x@{place}", "status"],
     ]  # fmt: skip
-    for words in inside[:1] + inside[2:]:
+    for words in inside:
         done = CliRunner().invoke(program, words, env={"REDIS_URL": good})
         assert 2 == done.exit_code
         runs.append(Done(2, done.stdout, done.stderr))
@@ -192,10 +191,8 @@ def test_closed_pipe_is_no_error(make_server: Callable[..., Server]) -> None:
     """Whoever reads the first line only gets that, no traceback, and exit code 0."""
     server = make_server()
     with JobQueue(server.url) as jq:
-        jq.add_jobs([{"queue": "q", "expire": 0, "job": "x" * 50}] * 1
-                    + [{"queue": "q", "expire": 0, "job": "x" * 50} for _ in range(1999)])
-    for words in (["jobs", "--size", "2000", "--json"], ["jobs", "--size", "2000"],
-                  ["jobs", "--size", "2000", "--ids"]):  # fmt: skip
+        jq.add_jobs([{"queue": "q", "expire": 0, "job": "x" * 50} for _ in range(1000)])
+    for words in (["jobs", "--size", "1000", "--json"], ["jobs", "--size", "1000"]):
         with subprocess.Popen(
             [*COMMAND, *words], env={**PLAIN, "REDIS_URL": server.url}, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
