@@ -5,9 +5,13 @@
 -- Returns 1 done, 2 a retry that was one too many and became a burial, 0 no
 -- such claim (nothing is changed), -1 the job is gone (its entry is taken off).
 
-local function same_as_before(verb, one)
+local function same_as_before(verb, at, one)
     if verb == 'retry' or verb == 'requeue' or verb == 'release' then return true end
     if redis.call('TYPE', one.job).ok ~= 'hash' then return true end
+    if verb ~= 'complete' then -- failed for good, or failed and dead?
+        local dead = redis.call('ZSCORE', at.dead, one.id) and true or false
+        if dead ~= (verb == 'bury') then return false end
+    end
     for i = 1, #one.pairs, 2 do
         local field = one.pairs[i]
         if field == 'status' or field == (verb == 'complete' and 'result' or 'message') then
@@ -20,7 +24,7 @@ end
 local function finish(verb, at, one)
     local claim = held(at.claims, one.token, one.number, one.id)
     if not claim then
-        if not (one.again and same_as_before(verb, one)) then return 0 end
+        if not (one.again and same_as_before(verb, at, one)) then return 0 end
         return verb == 'retry' and redis.call('ZSCORE', at.dead, one.id) and 2 or 1
     end
     local there = redis.call('TYPE', one.job).ok == 'hash'
