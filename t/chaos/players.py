@@ -132,7 +132,7 @@ class Play:
             chosen = rng.choice(owners)
             chosen.frozen = not chosen.frozen
             world.trace.append(f"{chosen.name} {'freezes' if chosen.frozen else 'thaws'}")
-        elif draw < 0.8 and self.style.jumping:
+        elif draw < 0.85 and self.style.jumping:
             world.jump(rng.choice((-40, 40)))
         elif draw < 0.9 and self.style.filling:
             world.fill(not world.full)
@@ -178,7 +178,7 @@ class Play:
                 return self.drop(actor, job)
             return self.finish(actor, job, rng.choice(VERBS))
         draw = rng.random()
-        if draw < 0.08:
+        if draw < (0.25 if self.style.jumping else 0.08):
             return self.upkeep(actor)
         if draw < 0.11 and actor is actor.client.workers[0]:
             return self.stop(actor)

@@ -38,8 +38,8 @@ def _bodies() -> dict[str, bytes]:
 BODIES = _bodies()
 SHAS = {name: hashlib.sha1(body).hexdigest().encode() for name, body in BODIES.items()}
 
-Key = tuple[bytes, ...]
-"""A type, whether there is a time to live, and the content."""
+Key = tuple[Any, ...]
+"""A type, whether there is no time to live, and the content."""
 
 
 @attrs.frozen(slots=True)
@@ -127,7 +127,10 @@ def read_state(reply: Iterable[list[Any]], shared_queues: frozenset[bytes]) -> S
     """
     state = State()
     for key, kind, left, *content in reply:
-        state.raw[key] = (kind, b"lasts" if left < 0 else b"ends", *content)
+        what: Any = content
+        if kind == b"hash" and key.count(b":") > 1:  # the order of its fields may change
+            what = sorted(zip(content[::2], content[1::2]))
+        state.raw[key] = (kind, left < 0, *what)
         _sort(state, key[len(PREFIX) :], kind, left, content, shared_queues)
     for queue, entries in state.queues.items():
         for entry in entries:

@@ -26,6 +26,7 @@ from redis_jobqueue.operations.request import Command, Operation, Pipeline, Requ
 
 START_MS = 1_700_000_000_000
 STEP_MS = 1
+LIFETIME_MS = 30_000
 
 
 class Killed(BaseException):
@@ -42,7 +43,7 @@ class Actor:
         self.hands: list[Any] = []
         self.call: Callable[[], None] | None = None
         self.request: Request | None = None
-        self.losses = 0
+        self.losses = self.began = 0
         self._answer: Any = None
         self._go = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._live, daemon=True)
@@ -50,7 +51,7 @@ class Actor:
 
     def begin(self, call: Callable[[], None]) -> None:
         """Let it make a call, up to its first request."""
-        self.call, self.losses = call, 0
+        self.call, self.losses, self.began = call, 0, self.world.steps
         self._run()
 
     def answer(self, answer: Any) -> None:
@@ -62,15 +63,20 @@ class Actor:
         """Stop with a request until it is answered."""
         if self.client.dead:
             raise Killed
+        if isinstance(request, Script) and request.name == "beat" and not self.losses:
+            self.client.hold_living(request)
         self.request = request
         self.world.baton.release()
         self._go.acquire()
         answer, self._answer, self.request = self._answer, None, None
         if self.client.dead:
             raise Killed
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        try:
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+        finally:
+            del answer  # in a circle with its traceback it would keep jobs alive
 
     def end(self) -> None:
         """End the thread of a dead process."""
@@ -173,6 +179,16 @@ class Client:
                     unsure = bool(claim.tried) or self.stopping
                     yield Belief(claim.owner, claim.field, claim.number, claim.job_id, unsure)
 
+    def hold_living(self, beat: Script) -> None:
+        """Fail if a beat calls a token living that nobody has in hand or asks for."""
+        owner, living = beat.args[1], set(beat.args[4:])
+        known = {belief.field for belief in self.beliefs() if belief.owner == owner}
+        for actor in self.workers:
+            asked = actor.request
+            if isinstance(asked, Script) and asked.name in ("claim", "complete_next"):
+                known.add(asked.args[2])
+        assert living <= known, f"{living - known} live, and nobody knows them"
+
     def kill(self) -> None:
         """End it at once."""
         self.dead = True
@@ -193,6 +209,10 @@ class World:
         self.base._driver = HandDriver(self, base._driver.address)  # type: ignore[assignment]
         self.now = START_MS
         self.server_offset = 0
+        self.jumped = 0
+        """The step at which the server's clock was last set."""
+        self.beaten: dict[bytes, int] = {}
+        """Owner -> the moment of its last beat, on a clock that is never set."""
         self.truth = Truth()
         self.clients: list[Client] = []
         self.late: list[tuple[str, Script]] = []
@@ -215,7 +235,10 @@ class World:
 
     def monotonic(self) -> float:
         """Give a clock that the server's jumps leave alone."""
-        return (self.now - self.server_offset - START_MS) / 1000
+        return self._true_ms() / 1000
+
+    def _true_ms(self) -> int:
+        return self.now - self.server_offset - START_MS
 
     def new_id(self) -> str:
         """Make an id."""
@@ -263,6 +286,8 @@ class World:
         before, self.state = self.state, state
         beliefs = [b for client in self.clients if not client.dead for b in client.beliefs()]
         self.truth.check(Event(kind, args, keys, reply, before, state, self.now), beliefs)
+        if kind in ("beat", "owner_start") and reply not in (0, [0]):
+            self.beaten[args[0] if kind == "owner_start" else args[1]] = self._true_ms()
         return replies
 
     def move_clock(self, seconds: int) -> None:
@@ -272,6 +297,7 @@ class World:
     def jump(self, seconds: int) -> None:
         """Set the server's clock; the clients' clocks stay right."""
         self.server_offset += seconds * 1000
+        self.jumped = self.steps + 1
         self.commands("world", "clock", [b"jump %d" % seconds], moved=seconds * 1000)
 
     def fill(self, full: bool) -> None:
@@ -290,9 +316,17 @@ class World:
         if request is HandLock.WAIT:
             return actor.answer(None)
         reply = self.execute(actor.name, request)
+        if isinstance(request, Script) and request.name == "fence" and reply[0]:
+            self._hold_reaper(actor, request.args[0])
         if isinstance(reply, Exception):
             reply = sorted_error(reply, request, self.base._driver.address)
         actor.answer(reply)
+
+    def _hold_reaper(self, actor: Actor, fenced: bytes) -> None:
+        # What owners recover by themselves must be dead, though the clock was set before.
+        if actor.client.owner.id and self.jumped < actor.began:
+            silent = self._true_ms() - self.beaten.get(fenced, -LIFETIME_MS)
+            assert silent >= LIFETIME_MS, f"{fenced!r} beat {silent} ms before it was fenced"
 
     def lose(self, actor: Actor, *, executed: bool, late: bool) -> None:
         """Let an actor's request fail: executed all the same, later, or never."""
