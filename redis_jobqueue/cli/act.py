@@ -68,6 +68,8 @@ def delete(ids: Sequence[Text], force: bool) -> int:
 
 
 def _holds(jq: JobQueue, owner: str) -> str:
+    if not owner:
+        return "a processing list without an owner holds it: recover --queue brings it back"
     live = owner in jq.live_owners()
     return f"{owner} holds it" if live else f"{owner}, which is dead, held it: recover first"
 

@@ -268,7 +268,7 @@ def _terminated(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt(number)
 
 
-_LOGIN = re.compile(r"(://)[^\s/]*@")
+_LOGIN = re.compile(r"(://|(?<![^\s'\"]):)\S*@")
 
 
 def discreet(message: str) -> str:

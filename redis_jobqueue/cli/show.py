@@ -9,7 +9,7 @@ import click
 
 from redis_jobqueue.checks import Text
 from redis_jobqueue.cli.base import JOB_ID, Failure, command, readable, setup
-from redis_jobqueue.cli.output import age, moment, pairs, plain, print_json, shown
+from redis_jobqueue.cli.output import age, moment, pairs, plain, print_json, shown, some
 from redis_jobqueue.cli.values import text_of, to_json
 from redis_jobqueue.errors import StorableError
 from redis_jobqueue.job import STATUS_COMPLETED, STATUS_FAILED, Job
@@ -145,7 +145,7 @@ def _story(
     tries = jq._run(views.rows([octets(job_id, "id")], jq._keys))[0]
     failed = 0 if tries is None else tries.attempts
     if place.kind == "retrying":
-        return f"it failed {failed} times and comes again, {when}", (
+        return f"it failed {some(failed, 'time')} and comes again, {when}", (
             f"a worker, or redis-jobqueue promote, puts it into {queue} then; "
             "redis-jobqueue retry does it now"
         )  # fmt: skip

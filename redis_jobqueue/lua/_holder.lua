@@ -1,7 +1,15 @@
--- holder(): the owner that holds a job under this very entry, or nil.
+-- holder(): the owner that holds a job under this very entry, '' for the list without an
+-- owner, or nil.
 
 local function holder(lists, prefix, queue, entry)
-    if not queue or not entry or redis.call('TYPE', lists).ok ~= 'set' then return nil end
+    if not queue or not entry then return nil end
+    local known = redis.call('TYPE', lists).ok
+    local shared = prefix .. 'processing:' .. queue
+    if redis.call('TYPE', shared).ok == 'list' and redis.call('LPOS', shared, entry)
+        and not (known == 'set' and redis.call('SISMEMBER', lists, queue) == 1) then
+        return ''
+    end
+    if known ~= 'set' then return nil end
     for _, member in ipairs(redis.call('SMEMBERS', lists)) do
         local name, owner = string.match(member, '^(.*):([^:]*)$')
         if name == queue then

@@ -17,7 +17,7 @@ for _, key in ipairs(keys) do
     if kind == 'hash' and not string.find(name, ':', 1, true) then
         row[3] = redis.call('TTL', key)
         row[4] = redis.call('HSTRLEN', key, 'workload') + redis.call('HSTRLEN', key, 'result')
-        for n = 5, #ARGV do row[n] = redis.call('HGET', key, ARGV[n]) end
+        for n, value in ipairs(redis.call('HMGET', key, unpack(ARGV, 5))) do row[n + 4] = value end
     end
     if kind ~= 'none' then found[#found + 1] = row end
 end

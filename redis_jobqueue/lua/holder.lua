@@ -3,7 +3,7 @@
 -- KEYS[1] hash    the job
 -- KEYS[2] set     owners:lists
 -- ARGV[1]         the prefix of the keys of jobs
--- Returns the owner, or nil.
+-- Returns the owner, '' for a list without one, or nil.
 
 -- include: holder
 

@@ -16,9 +16,8 @@ for i = 2, #KEYS do
         row[1] = counted and id and redis.call('HGET', KEYS[1], id) or '0'
         row[2] = redis.call('HSTRLEN', KEYS[i], 'workload')
             + redis.call('HSTRLEN', KEYS[i], 'result')
-        for n = 2, #ARGV do
-            local value = redis.call('HGET', KEYS[i], ARGV[n])
-            row[n + 1] = value and string.sub(value, 1, ARGV[1])
+        for n, value in ipairs(redis.call('HMGET', KEYS[i], unpack(ARGV, 2))) do
+            row[n + 2] = value and string.sub(value, 1, ARGV[1])
         end
     end
     rows[#rows + 1] = row

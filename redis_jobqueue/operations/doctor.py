@@ -22,6 +22,8 @@ from redis_jobqueue.metadata import FIELDS as STANDARD
 from redis_jobqueue.storable import thaw
 
 FIELDS = (b"id", b"queue", b"status", b"created", b"updated", b"started", b"expire", ENTRY_FIELD)
+KEYS = 200
+"""Keys that one step looks at: a job costs more here than in a search."""
 SLICE_JOBS = 50
 SLICE_BYTES = 1_000_000
 """Jobs, and octets of their data, that one step reads at most (one job always)."""
@@ -135,7 +137,7 @@ def scan(chart: Chart, cursor: bytes) -> Operation[bytes]:
     cursor, rows = yield Script(
         "doctor_scan",
         (),
-        (cursor, keys.pattern, b"%d" % len(keys.prefix), b"%d" % STEP, *FIELDS),
+        (cursor, keys.pattern, b"%d" % len(keys.prefix), b"%d" % KEYS, *FIELDS),
     )
     for name, kind, *rest in rows:
         if rest:

@@ -125,7 +125,7 @@ def tally(key: bytes, keys: Keys) -> Operation[dict[bytes, int]]:
 
 
 def holder(job_id: bytes, keys: Keys) -> Operation[str | None]:
-    """Give the owner that holds a job; None if nobody does."""
+    """Give the owner that holds a job, ``""`` for a list without one; None if nobody does."""
     owner = yield Script("holder", (keys.job(job_id), keys.lists), (keys.prefix,))
     return None if owner is None else owner.decode("latin-1")
 

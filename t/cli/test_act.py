@@ -158,6 +158,17 @@ def test_job_of_a_dead_owner_needs_recovery(run: Run, jq: JobQueue) -> None:
     assert f"{job.id} deleted\n" == run("delete", str(job.id)).out
 
 
+def test_job_in_a_list_without_an_owner_is_held(
+    run: Run, jq: JobQueue, raw: redis.Redis
+) -> None:
+    """Where a home-made Perl consumer has put it, it is not put into its queue a second time."""
+    job = add(jq)
+    raw.lmove("JobQueue:queue:mail", "JobQueue:processing:mail", "LEFT", "RIGHT")
+    assert "without an owner holds it" in run("requeue", str(job.id), code=1).err
+    assert "1 job recovered" in run("recover", "--queue", "mail").out
+    assert ["waiting"] == [place.kind for place in jq.locate(job)]
+
+
 # requeue, retry, revive, purge
 
 

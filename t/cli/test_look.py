@@ -280,7 +280,7 @@ def test_show_a_waiting_job(run: Run, jq: JobQueue) -> None:
         ("waiting", "waiting in queue mail", "the next free worker"),
         ("delayed", "it is delayed, due in", "promote"),
         ("processing", "held by ann-", "its worker finishes it"),
-        ("retrying", "it failed 1 times and comes again, due in", "retry does it now"),
+        ("retrying", "it failed 1 time and comes again, due in", "retry does it now"),
         ("dead", "among the dead since", "revive"),
         ("done", "done", "it expires by its time to live"),
     ],

@@ -127,7 +127,7 @@ def test_passwords_are_never_shown(make_server: Callable[..., Server]) -> None:
     inside = [
         [good], ["--redis", f"redis://:{SECRET}#x@h", "status"],
         ["--redis", f":{SECRET}@{place}", "status"], ["jobs", good],
-        ["status", "--interval", good],
+        ["status", "--interval", good], [f":{SECRET}@{place}"], [f"redis://:a/{SECRET}/@{place}"],
         ["--redis", f"redis://:{SECRET}/x@{place}", "status"],
     ]  # fmt: skip
     for words in inside:
