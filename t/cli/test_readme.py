@@ -1,0 +1,31 @@
+"""The README's examples of the command, run as they stand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import docutils.core
+import docutils.nodes
+from support.server import Server
+
+TEXT = (Path(__file__).parents[2] / "README.rst").read_text("utf-8")
+
+
+def test_examples_of_the_command_run(server: Server) -> None:
+    """Each line ends with 0 and says something."""
+    tree = docutils.core.publish_doctree(TEXT, settings_overrides={"report_level": 5})
+    (block,) = [each for each in tree.findall(docutils.nodes.literal_block)
+                if "command" in each["names"]]  # fmt: skip
+    lines = block.astext().splitlines()
+    assert 8 < len(lines)
+    for line in lines:
+        words = line.replace("redis-jobqueue", f"{sys.executable} -m redis_jobqueue", 1)
+        done = subprocess.run(
+            ["/bin/sh", "-c", words], env={**os.environ, "REDIS_URL": server.url},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert (0, "") == (done.returncode, done.stderr), line
+        assert done.stdout, line
