@@ -216,10 +216,11 @@ class _Writer:
             elif kind is int:
                 if -128 <= value <= 127:
                     add(_BYTES[value])
-                elif -0x80000000 <= value <= 0x7FFFFFFF:
-                    add(_TAG_I32(NETINT, value))
                 else:
-                    self.write_big(value, hint.INT, b"")
+                    try:
+                        add(_TAG_I32(NETINT, value))
+                    except struct.error:
+                        self.write_big(value, hint.INT, b"")
             elif kind is dict:
                 self.enter(value, depth)
                 add(_REF_TAG_U32(REF, HASH, len(value)))
