@@ -16,6 +16,9 @@ TABLE = {
     "jobs": (200, 10_000),
     "survey_jobs": (5_000, 100_000),
     "schedules": (300, 5_000),
+    "pushes": (1_000, 10_000),
+    "chaos_jobs": (300, 5_000),
+    "chaos_workers": (4, 8),
     "workers": (4, 16),
     "processes": (3, 8),
     "threads": (4, 16),
@@ -37,6 +40,12 @@ class Size:
     """How many jobs lie in the server when it is surveyed."""
     schedules: int
     """How many random orders of steps are tried."""
+    pushes: int
+    """How many pushes must each wake somebody who waits."""
+    chaos_jobs: int
+    """How many jobs a fleet of processes does that are killed and frozen."""
+    chaos_workers: int
+    """How many processes such a fleet has."""
     workers: int
     processes: int
     threads: int
