@@ -148,8 +148,8 @@ def refused(event: Event) -> bool:
         return reply[0] == 0
     if event.kind == "recover":
         return reply[0] == -1
-    if event.kind in ("save", "revive", "update_job"):
-        return reply in (0, -2)
+    if event.kind in ("save", "revive"):
+        return reply in (0, -1, -2)
     if event.kind == "add_jobs":
         return bool(reply != 0)
     return event.kind != "delete_job" and reply == 0
@@ -252,6 +252,22 @@ class Truth:
             assert (one.job_id in event.before.jobs) == (answer != -1)
             assert one.field not in event.after.claims.get(one.owner, {})
             self.finished[one.owner, one.field, one.number] = "bury" if answer == 2 else verb
+
+    def _save(self, event: Event) -> None:
+        claim = _named(event.before, event.keys[0], event.args)
+        number = int(event.args[3])
+        if event.reply == 1 and number > int(claim.saves):
+            assert b"%d" % number == _named(event.after, event.keys[0], event.args).saves
+        else:
+            assert (event.reply, number) in ((1, int(claim.saves)), (-1, number))
+            assert not _difference(event.before, event.after)
+
+    def _begun(self, event: Event) -> None:
+        for place, answer in enumerate(event.reply):
+            names = event.args[3 * place : 3 * place + 3]
+            if answer:
+                _named(event.before, event.keys[0], names)
+                assert b"1" == _named(event.after, event.keys[0], names).begun
 
     def _beat(self, event: Event) -> None:
         _, owner, lifetime, highest, *living = event.args
@@ -417,6 +433,12 @@ class Truth:
             assert stored.lasting or ghost.touched, f"{job_id!r} runs out of time while {where}"
         elif ghost.status != "taken":
             assert not stored.lasting, f"{job_id!r} is {where} without a time to live"
+
+
+def _named(state: State, key: bytes, names: Sequence[bytes]) -> Claim:
+    claim = state.claims.get(key.rpartition(b":")[2], {}).get(names[0])
+    assert claim and (claim.number, claim.id) == (names[1], names[2]), "no such claim"
+    return claim
 
 
 def _difference(before: State, after: State) -> list[bytes]:
