@@ -35,6 +35,11 @@ POLL = 0.5
 ANSWER = 5.0
 """Seconds to wait for an answer where the queue has no operation_timeout."""
 
+TRIES = 3
+"""Times that a way is tried while its connections get lost."""
+_LEAST = b"0.01"
+"""Seconds that a command blocks at least: Redis 6.2 takes less than 1 ms for endless."""
+
 _CHANNEL = b"__redis__:invalidate"
 
 
@@ -106,11 +111,15 @@ class Line:
         """Tell whether an answer or push is here, or the connection has ended."""
         return bool(self._guarded(lambda line: line.can_read(0)))
 
-    def readable(self, seconds: float, wake: Wake | None = None) -> bool:
-        """Wait for an answer or push; False if the time is over or somebody woke us."""
+    def readable(self, seconds: float, *others: Wake | Line | None) -> bool:
+        """Wait for an answer or push; False if the time is over or one of the others is ready."""
         if self.pending():
             return True
-        return bool(self._guarded(lambda line: line._sock in ready(seconds, line._sock, wake)))
+        return bool(self._guarded(lambda _: self in ready(seconds, self, *others)))
+
+    def fileno(self) -> int:
+        """Give what to poll for."""
+        return int(self._connection._sock.fileno())
 
     def close(self) -> None:
         """Close the connection; it may be used by nobody any more."""
@@ -215,8 +224,10 @@ class Tracking:
     def wait(self, seconds: float) -> None:
         """Wait for a push, at most until it is time to arm anew."""
         left = min(seconds, self._since + ARMED - time.monotonic())
-        if self._told.readable(left, self._wake):
+        if self._told.readable(left, self._wake, self._line):
             self._drain()
+        elif self._line.pending():
+            self._line.close()  # nothing was asked: it has ended
 
     def _drain(self) -> None:
         while self._told.pending():
@@ -245,7 +256,7 @@ class Moving:
         self._line = Line(driver)
         none = keys.prefix + b"owners:none:none"
         try:
-            self._line.send(Command((b"BLMOVE", none, none, b"LEFT", b"LEFT", b"0.001")))
+            self._line.send(Command((b"BLMOVE", none, none, b"LEFT", b"LEFT", _LEAST)))
         except BaseException:
             self._line.close()
             raise
@@ -261,13 +272,13 @@ class Moving:
 
     def wait(self, seconds: float) -> None:
         """Block on the next queue that is not paused."""
-        turn = min(seconds, TURN)
+        turn = max(min(seconds, TURN), float(_LEAST))
         key = self._next_open()
         if key is None:
             ready(turn, self._wake)
             return
         try:
-            self._line.write(b"BLMOVE", key, key, b"LEFT", b"LEFT", b"%.3f" % max(turn, 0.001))
+            self._line.write(b"BLMOVE", key, key, b"LEFT", b"LEFT", b"%.3f" % turn)
             answered = self._line.readable(turn + ANSWER, self._wake)
         except BaseException:
             self._line.close()
@@ -333,15 +344,18 @@ def waiting_for(
     """Open the first of these ways that the server lets us use.
 
     Raises:
-        NetworkError: the server cannot be reached at all.
+        NetworkError, RedisError: none of them can be used.
     """
     watched = claims.arm(queues, keys)
-    for mode in modes[:-1]:
-        for attempt in ("first", "second"):
+    failure = JobQueueError()
+    for mode in modes:
+        for _ in range(TRIES):
             try:
                 return MODES[mode](driver, keys, watched, wake)
-            except NetworkError:
+            except NetworkError as error:
+                failure = error
                 driver.send(Command((b"PING",)))  # is it the way, or the server?
-            except JobQueueError:
+            except JobQueueError as error:
+                failure = error
                 break  # refused
-    return MODES[modes[-1]](driver, keys, watched, wake)
+    raise failure

@@ -33,6 +33,8 @@ from redis_jobqueue.record import (
 
 WAIT_SLICE = 5.0
 """Seconds of one blocking command: how soon an unlimited wait sees a dead peer."""
+LEAST_WAIT = 0.01
+"""Seconds of one at least: Redis 6.2 takes less than 1 ms for endless."""
 
 # What add_job.lua writes by itself.
 _CONSTANT: dict[str, Any] = {
@@ -227,7 +229,7 @@ def get_next_job(
             seconds = WAIT_SLICE if ends is None else min(ends - ticks(), WAIT_SLICE)
             if timeout is None or seconds <= 0:
                 return None
-            woken = yield Wait((b"BLPOP", *lists, b"%.3f" % max(seconds, 0.001)), seconds)
+            woken = yield Wait((b"BLPOP", *lists, b"%.3f" % max(seconds, LEAST_WAIT)), seconds)
             popped = woken[1] if woken else None
 
 
