@@ -148,7 +148,7 @@ def refused(event: Event) -> bool:
         return reply[0] == 0
     if event.kind == "recover":
         return reply[0] == -1
-    if event.kind in ("save", "revive"):
+    if event.kind == "save":
         return reply in (0, -1, -2)
     if event.kind == "add_jobs":
         return bool(reply != 0)
