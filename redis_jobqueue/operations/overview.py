@@ -248,10 +248,13 @@ def scored(key: bytes, page: int, size: int, keys: Keys) -> Operation[list[Liste
     ids, scores = raw[::2], raw[1::2]
     if not ids:
         return []
-    found = yield Pipeline([Command((b"HMGET", keys.job(each), b"queue")) for each in ids])
+    found: list[bytes | None] = []
+    for at in range(0, len(ids), STEP):
+        part = [keys.job(each) for each in ids[at : at + STEP]]
+        found += yield Script("field_of_jobs", part, (b"queue",))
     return [
         Listed(text(job_id), text(queue) if queue else None, None, float(score) / 1000)
-        for job_id, score, (queue,) in zip(ids, scores, found)
+        for job_id, score, queue in zip(ids, scores, found)
     ]
 
 
@@ -260,6 +263,9 @@ def find_jobs(ids: Sequence[bytes], keys: Keys, strings: str) -> Operation[dict[
     found: dict[Text, Job | None] = {}
     for first in range(0, len(ids), 100):
         part = ids[first : first + 100]
+        found |= dict.fromkeys(map(text, part))
+        kinds = yield Pipeline([Command((b"TYPE", keys.job(job_id))) for job_id in part])
+        part = [job_id for job_id, kind in zip(part, kinds) if kind == b"hash"]
         replies = yield Pipeline([Command((b"HGETALL", keys.job(job_id))) for job_id in part])
         for job_id, reply in zip(part, replies):
             found[text(job_id)] = job_of(reply, strings) if reply else None

@@ -114,7 +114,8 @@ def _with_status(
     found = []
     for first in range(0, len(ids), STEP):
         page = ids[first : first + STEP]
-        values = yield Script("statuses", [keys.job(job_id) for job_id in page], ())
+        part = [keys.job(job_id) for job_id in page]
+        values = yield Script("field_of_jobs", part, (b"status",))
         found += [job_id for job_id, status in zip(page, values) if status in statuses]
     return found
 
