@@ -82,6 +82,8 @@ def is_waiting(client: redis.Redis, owner: Owner, mode: str, count: int = 1) -> 
 
     def found() -> bool:
         nonlocal seen
+        if len(owner._wakes) < count:
+            return False  # what the server shows is left from the wait before
         clients = client.client_list()
         if mode == "blmove":  # twice, for one that tries whether it may blocks for a ms
             before, seen = seen, {each["id"] for each in clients if "b" in each["flags"]}
@@ -89,7 +91,7 @@ def is_waiting(client: redis.Redis, owner: Owner, mode: str, count: int = 1) -> 
         if mode == "tracking":
             return sum("t" in each["flags"] and each["cmd"] == "evalsha"
                        for each in clients) >= count  # fmt: skip
-        return len(owner._wakes) >= count
+        return True
 
     eventually(found, f"the owner waits by {mode}")
 
