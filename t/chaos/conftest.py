@@ -10,7 +10,7 @@ from support.server import Server
 
 from redis_jobqueue import JobQueue
 
-pytest.register_assert_rewrite("chaos.rules", "chaos.players", "chaos.ending")
+pytest.register_assert_rewrite("chaos.rules", "chaos.consumers", "chaos.ending", "chaos.fleet")
 
 
 @pytest.fixture

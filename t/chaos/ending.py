@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from chaos.players import QUEUES, SHARED
+from chaos.style import QUEUES, SHARED
 from chaos.world import Actor, Client, World
 from redis_jobqueue import JobDeletedError
 

@@ -15,7 +15,8 @@ from sizes import Size
 from support.server import Server
 
 from chaos.ending import tidy_up
-from chaos.players import SHARED, Play
+from chaos.players import Play
+from chaos.style import SHARED
 from chaos.wire import Wire
 from chaos.world import Stage, World
 from redis_jobqueue import JobQueue

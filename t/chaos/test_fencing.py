@@ -1,4 +1,4 @@
-"""Whatever comes late is refused and changes nothing: every call, after every way to lose a claim."""
+"""Whatever comes late is refused and changes nothing: every call, every way to lose a claim."""
 
 from __future__ import annotations
 

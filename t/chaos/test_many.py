@@ -1,4 +1,4 @@
-"""Eight thousand at once, by two schedulers or two reapers: bounded steps, order kept, each once."""
+"""Eight thousand at once, by two schedulers or two reapers: short steps, each once, in order."""
 
 from __future__ import annotations
 

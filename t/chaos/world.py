@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from chaos.rules import Belief, Event, Truth
+from chaos.events import Belief, Event
+from chaos.rules import Truth
 from chaos.wire import State, Wire, read_state
 from redis_jobqueue import JobQueue, NetworkError, Owner
 from redis_jobqueue import claiming, heart, job, lifecycle, management, owner, queue
