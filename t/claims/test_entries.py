@@ -114,7 +114,7 @@ BAD: dict[str, bytes] = {
     "not UTF-8": b"\xff\xfe\xfd",
     "1 MB": b"x" * 1_000_000,
     "a key of another type": b"text",
-    "newlines": b"a\r\nb",
+    "a newline": b"a\n",
     "zero bytes": b"\0\0",
 }
 
