@@ -28,6 +28,7 @@ class Fleet:
         self.server = server
         self.rng = random.Random(seed)
         self.pids: list[int] = []
+        self.immortal: set[int] = set()
         self._nursery: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Fleet:
@@ -42,11 +43,11 @@ class Fleet:
             kill(pid)
         self._nursery.communicate()
 
-    def start(self, url: str | None = None, **options: Any) -> int:
+    def start(self, url: str | None = None, role: str = "work", **options: Any) -> int:
         """Start a worker; give its process id."""
         assert self._nursery is not None and self._nursery.stdin and self._nursery.stdout
         log = self.server.url
-        arguments = {"url": url or log, "log": log, "queue": QUEUE, **options}
+        arguments = {"role": role, "url": url or log, "log": log, "queue": QUEUE, **options}
         self._nursery.stdin.write(json.dumps(arguments) + "\n")
         self._nursery.stdin.flush()
         self.pids.append(int(self._nursery.stdout.readline()))
@@ -61,7 +62,9 @@ class Fleet:
 
     def kill_one(self) -> None:
         """Kill a worker and start another in its place."""
-        pid = self.pids.pop(self.rng.randrange(len(self.pids)))
+        mortal = [pid for pid in self.pids if pid not in self.immortal]
+        pid = self.rng.choice(mortal)
+        self.pids.remove(pid)
         kill(pid)
         self.start()
 

@@ -197,6 +197,9 @@ class Truth:
         _, queue, owner, limit, _ = event.args
         before = event.before
         assert owner not in before.beats
+        if not owner:
+            assert queue not in before.lists
+            assert not any(moment > event.now for moment in before.beats.values())
         lost = before.held.get((queue, owner), []) if owner else before.shared.get(queue, [])
         back: list[bytes] = []
         for entry in lost:

@@ -1,8 +1,8 @@
 """Plain scripts with ``jq.owner()`` and ``owner.jobs``, as processes to be killed and frozen.
 
 ``python workers.py`` is a nursery: for each JSON object that it reads, the
-arguments of `work`, it forks a worker and prints its process id.  When its
-input ends it kills what is left.
+name and arguments of `work` or `pop`, it forks a worker and prints its process
+id.  When its input ends it kills what is left.
 
 A worker tells what it does in keys beside the namespace: ``chaos:runs:<id>``
 has the name of each run of a job and whose it was, ``chaos:done:<id>`` the runs
@@ -24,8 +24,10 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 from redis_jobqueue import ClaimLostError, Job, JobQueue, NetworkError, Owner, RedisError
+from redis_jobqueue.storable import nfreeze, thaw
 
 RUNS, DONE, LOST, READY = "chaos:runs:", "chaos:done:", "chaos:lost", "chaos:ready"
+CODE_5 = "chaos:code 5"
 PAUSE = 0.02
 """Seconds that a job takes."""
 TROUBLE = (NetworkError, RedisError)
@@ -66,13 +68,48 @@ def run(owner: Owner, job: Job, diary: redis.Redis) -> None:
     name = uuid.uuid4().hex
     diary.hset(f"{RUNS}{job.id}", name, job._claim.owner)
     time.sleep(PAUSE)
-    job.result = {"square": job.workload["number"] ** 2, "run": name}
+    number = job.workload.get("number", len(job.workload.get("numbers", ())))
+    job.result = {"square": number**2, "run": name}
     try:
         stubborn(lambda: owner.complete(job))
     except ClaimLostError:
         diary.sadd(LOST, name)
     else:
         diary.sadd(f"{DONE}{job.id}", name)
+
+
+def pop(url: str, log: str, queue: str) -> None:
+    """Work as a Perl consumer does, command by command: what is popped is ours alone."""
+    redis_py = redis.Redis.from_url(url)
+    going = [True]
+    signal.signal(signal.SIGTERM, lambda *_: going.clear())
+    redis_py.sadd(READY, os.getpid())
+    while going:
+        popped = redis_py.blpop([f"JobQueue:queue:{queue}"], 1)
+        if popped is None:
+            continue
+        job_id, _, epoch = popped[1].decode().partition(" ")
+        key = f"JobQueue:{job_id}"
+        fields = redis_py.hgetall(key)
+        if not fields:
+            if not epoch or int(epoch) > time.time():
+                redis_py.rpush(CODE_5, job_id)
+            continue
+        expire = int(fields[b"expire"])
+        if expire:
+            redis_py.expire(key, expire)
+        name = uuid.uuid4().hex
+        redis_py.hset(f"{RUNS}{job_id}", name, "perl")
+        number = thaw(fields[b"workload"])["number"]
+        result = nfreeze({"square": number**2, "run": name})
+        with redis_py.pipeline() as transaction:
+            if expire:
+                transaction.expire(key, expire)
+            now = f"{time.time():.15g}"
+            changes = {"status": "__completed__", "completed": now, "updated": now}
+            transaction.hset(key, mapping={**changes, "result": result})
+            transaction.execute()
+        redis_py.sadd(f"{DONE}{job_id}", name)
 
 
 def stubborn(call: Any) -> None:
@@ -94,7 +131,7 @@ def nursery() -> None:
         pid = os.fork()
         if pid == 0:
             os.close(0)
-            work(**arguments)
+            ROLES[arguments.pop("role")](**arguments)
             os._exit(0)
         children.append(pid)
         print(pid, flush=True)
@@ -104,6 +141,8 @@ def nursery() -> None:
         except ProcessLookupError:
             pass  # it has ended
 
+
+ROLES = {"work": work, "pop": pop}
 
 if __name__ == "__main__":
     nursery()
