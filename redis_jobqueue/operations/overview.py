@@ -302,6 +302,15 @@ class OwnerInfo:
     about: dict[str, Any]
 
 
+def _number(said: Any) -> float:
+    # Whatever an owner said of itself: it may be damaged, or of another version.
+    return float(said) if isinstance(said, (int, float)) else 0.0
+
+
+def _texts(said: Any) -> tuple[str, ...]:
+    return tuple(map(str, said)) if isinstance(said, list) else ()
+
+
 def owners(keys: Keys) -> Operation[list[OwnerInfo]]:
     """Describe every owner that left a trace; reading never prunes."""
     now, beats, said, members = yield Pipeline(
@@ -327,8 +336,8 @@ def owners(keys: Keys) -> Operation[list[OwnerInfo]]:
         rows.append(
             OwnerInfo(
                 name.decode("latin-1"), left is not None and left > 0, left,
-                str(about.get("host", "")), int(about.get("pid", 0)),
-                float(about.get("since", 0)), tuple(about.get("queues", ())),
+                str(about.get("host", "")), int(_number(about.get("pid"))),
+                _number(about.get("since")), _texts(about.get("queues")),
                 max(fields - 1, 0), about,
             )  # fmt: skip
         )
