@@ -11,7 +11,7 @@ from typing import Any
 from redis_jobqueue.arguments import count_of, ms_of, names_of
 from redis_jobqueue.checks import Text
 from redis_jobqueue.connection import drive
-from redis_jobqueue.errors import ArgumentError, JobDeletedError, JobQueueError, NetworkError
+from redis_jobqueue.errors import ArgumentError, JobDeletedError, JobQueueError
 from redis_jobqueue.handle import reports
 from redis_jobqueue.job import Job
 from redis_jobqueue.lifecycle import Lifecycle
@@ -155,10 +155,12 @@ class Claiming(Lifecycle):
                     return None
                 try:
                     waiting.wait(left)
-                except NetworkError:
-                    waiting.close()
+                except JobQueueError:
+                    if not waiting.closed:
+                        raise
                 wake.clear()
                 if waiting.closed and not self._stopping:
+                    waiting.close()  # what is left of it
                     waiting = self._open(names, wake)
         finally:
             self._wakes.discard(wake)

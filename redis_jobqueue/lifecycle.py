@@ -225,7 +225,8 @@ class Lifecycle:
     def _of_now(self) -> Identity:
         self._check_process()
         if self._identity is None:
-            raise JobQueueError(f"the owner {'was stopped' if self._stopping else 'is not started'}")
+            why = "was stopped" if self._stopping else "is not started"
+            raise JobQueueError(f"the owner {why}")
         return self._identity
 
     def _register(self) -> Identity:

@@ -24,7 +24,7 @@ from redis_jobqueue.keys import Keys
 from redis_jobqueue.lua import SCRIPTS
 from redis_jobqueue.operations import claims
 from redis_jobqueue.operations.request import Command, Pipeline, Request, Script
-from redis_jobqueue.sorting import FAILURES, NOT_CONNECTED, cause_of
+from redis_jobqueue.sorting import FAILURES, MOVED, NOT_CONNECTED, cause_of
 
 ARMED = 5.0
 """Seconds after which `Tracking` arms anew: a lost push costs no more than this."""
@@ -80,7 +80,7 @@ class Line:
     """One connection of its own, with a deadline on every answer.
 
     After any error but an answer of the server it is closed: it might give an
-    old answer to a new question.
+    old answer to a new question.  So it is when the server is no master any more.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -133,7 +133,9 @@ class Line:
         try:
             return act(self._connection)
         except exceptions.ResponseError as error:
-            raise self._driver.failed(error, request) from error
+            if MOVED.search(str(found := self._driver.failed(error, request))):
+                self.close()
+            raise found from error
         except BaseException as error:
             self.close()
             if isinstance(error, FAILURES):

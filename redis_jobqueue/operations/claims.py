@@ -208,14 +208,18 @@ def take(request: Script, owner: bytes, holder: Any, strings: str) -> Operation[
 
 
 def repeated(request: Request, again: Request) -> Operation[Any]:
-    """Send a request, and once more if the answer was lost.
+    """Send a request, and once more if the answer was lost, or the server is no master any more.
 
     Safe: the script recognises what it has done already.
     """
     try:
         return (yield request)
     except NetworkError:
-        return (yield again)
+        pass
+    except RedisError as error:
+        if "READONLY" not in str(error):
+            raise
+    return (yield again)
 
 
 def held_by(job: Job) -> Claim:

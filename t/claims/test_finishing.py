@@ -75,6 +75,20 @@ def test_one_round_trip_each(server: Server, jq: JobQueue, owner: Owner) -> None
     assert ["EVALSHA"] * 13 == seen.names
 
 
+def test_endings_do_not_look_through_the_queue(
+    server: Server, jq: JobQueue, owner: Owner
+) -> None:
+    """However long the queue is, an ending touches only the list of what is held."""
+    add_many(jq, 300)
+    jobs = owner.claim_many("q", 5)
+    with watched(server) as seen:
+        owner.complete(jobs[0]), owner.fail(jobs[1]), owner.retry(jobs[2]), owner.bury(jobs[3])
+        owner.requeue(jobs[4])
+    removed = [words.split()[1] for words in seen.inner if words.startswith("LREM ")]
+    assert [held_key(owner)] * 5 == removed
+    assert not {"LRANGE", "LPOS", "LINDEX"} & seen.all_names
+
+
 # Attempts.
 
 

@@ -588,6 +588,42 @@ def test_the_bound_of_a_silent_drop() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_planned_failover(
+    mode: str, make_server: Callable[..., Server], server_version: str
+) -> None:
+    """Its server becomes a replica: the owner ends up on the new master, the job comes once."""
+    one, two = (make_server(server_version, repl_diskless_sync_delay=0) for _ in range(2))
+    with one.client() as old, two.client() as new, Proxy(one) as proxy:
+        with JobQueue(proxy.url) as jq:
+            owner = jq.owner(wait_modes=[mode]).start()
+            new.replicaof("127.0.0.1", str(one.port))
+            eventually(lambda: new.zscore(HEARTBEAT, owner.id), "the copy is complete")
+
+            def claim() -> object:
+                while True:
+                    try:
+                        return owner.claim("q", blocking=True, timeout=60)
+                    except NetworkError:
+                        pass  # the moment in between
+
+            load_scripts(old)
+            caller = Caller(claim).start()
+            is_waiting(old, owner, mode)
+            proxy.server = two
+            new.replicaof("NO", "ONE")
+            old.replicaof("127.0.0.1", str(two.port))
+            expected = perl_push(new)
+            job = caller.get()
+            assert expected == job.id  # type: ignore[attr-defined]
+            assert [expected] == ids(new, held_key(owner))
+            assert not new.exists(queue_key())
+            owner.complete(job)  # type: ignore[arg-type]
+            eventually(lambda: {} == places(old), "the old one follows")
+            assert owner.claim("q", blocking=True, timeout=0.01) is None
+            owner.stop()
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_waiter_that_is_killed(
     mode: str, server: Server, jq: JobQueue, client: redis.Redis, owner: Owner
 ) -> None:
