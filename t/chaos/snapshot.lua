@@ -3,15 +3,9 @@
 -- ARGV[1]         the prefix of the namespace
 -- Returns {{key, type, ms to live or -1, content...}, ...}.  The content of a job
 -- is a digest of its hash, followed by the fields below; others are given whole.
+-- A hash that is small keeps the order of its fields as long as nothing changes.
 
-local FIELDS = {'queue', 'status', '__id_in_queue__', 'expire', 'result', 'message'}
-
-local function sorted_pairs(flat)
-    local pairs = {}
-    for i = 1, #flat, 2 do pairs[#pairs + 1] = flat[i] .. '\0' .. flat[i + 1] end
-    table.sort(pairs)
-    return pairs
-end
+local FIELDS = {'queue', '__id_in_queue__', 'expire'}
 
 local found = {}
 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
@@ -19,7 +13,7 @@ for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
     local one = {key, kind, redis.call('PTTL', key)}
     local function add(values) for _, value in ipairs(values) do one[#one + 1] = value end end
     if kind == 'hash' and not string.find(key, ':', #ARGV[1] + 1, true) then
-        one[4] = redis.sha1hex(table.concat(sorted_pairs(redis.call('HGETALL', key)), '\0'))
+        one[4] = redis.sha1hex(table.concat(redis.call('HGETALL', key), '\0'))
         for i, value in ipairs(redis.call('HMGET', key, unpack(FIELDS))) do
             one[4 + i] = value or ''
         end

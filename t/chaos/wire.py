@@ -70,11 +70,8 @@ class Stored:
 
     digest: bytes
     queue: bytes
-    status: bytes
     entry: bytes
     expire: bytes
-    result: bytes
-    message: bytes
     lasting: bool
     """Whether it has no time to live."""
 
@@ -158,7 +155,7 @@ def _sort(
     head, colon, tail = name.partition(b":")
     if not colon:
         assert kind == b"hash", f"Perl takes {name!r} for a job"
-        state.jobs[name] = Stored(*content[:7], left < 0)
+        state.jobs[name] = Stored(*content[:4], left < 0)
     elif head == b"queue":
         state.queues[tail] = content
     elif head == b"processing" and tail in shared_queues:

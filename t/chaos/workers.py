@@ -100,6 +100,7 @@ def pop(url: str, log: str, queue: str) -> None:
             redis_py.expire(key, expire)
         name = uuid.uuid4().hex
         redis_py.hset(f"{RUNS}{job_id}", name, "perl")
+        time.sleep(PAUSE)
         number = thaw(fields[b"workload"])["number"]
         result = nfreeze({"square": number**2, "run": name})
         with redis_py.pipeline() as transaction:
