@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from support.server import Server, eventually, gone
 
 from chaos.workers import DONE, LOST, READY, RUNS
 from redis_jobqueue import STATUS_COMPLETED, Job, JobQueue
+from redis_jobqueue.waiting import MODES
 
 WORKERS = Path(__file__).with_name("workers.py")
 QUEUE = "jobs of the fleet"
@@ -29,6 +31,7 @@ class Fleet:
         self.rng = random.Random(seed)
         self.pids: list[int] = []
         self.immortal: set[int] = set()
+        self._modes = itertools.cycle(MODES)  # each waits in another way than the last
         self._nursery: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Fleet:
@@ -48,6 +51,8 @@ class Fleet:
         assert self._nursery is not None and self._nursery.stdin and self._nursery.stdout
         log = self.server.url
         arguments = {"role": role, "url": url or log, "log": log, "queue": QUEUE, **options}
+        if role == "work":
+            arguments["mode"] = next(self._modes)
         self._nursery.stdin.write(json.dumps(arguments) + "\n")
         self._nursery.stdin.flush()
         self.pids.append(int(self._nursery.stdout.readline()))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis
+from sizes import Size
 
 from redis_jobqueue import Job, JobQueue
 from redis_jobqueue.connection import Driver
@@ -176,6 +177,47 @@ def run_steps(jq: JobQueue, count: int) -> bool:
             return True
     operation.close()
     return False
+
+
+def test_producers_and_schedulers(jq: JobQueue, raw: redis.Redis, size: Size) -> None:
+    """Jobs that are added while others are promoted are promoted once, every one."""
+    each = size.jobs // 2
+    added: list[object] = []
+    promoted: list[object] = []
+
+    def produce() -> None:
+        with JobQueue(jq.server) as mine:
+            for number in range(each):
+                delay = number % 50 / 1000
+                added.append(mine.add_job({"queue": "q", "expire": 0}, delay=delay).id)
+
+    def promote() -> None:
+        with JobQueue(jq.server) as mine:
+            while len(promoted) < 2 * each:
+                promoted.extend(mine.promote_due(limit=3).jobs)
+
+    at_once([produce, produce, promote, promote])
+    assert sorted(map(str, added)) == sorted(map(str, promoted))
+    assert sorted(map(str, added)) == sorted(entry.decode() for entry in waiting(raw, "q"))
+    assert not raw.exists("JobQueue:delayed:jobs")
+
+
+def test_a_look_for_orphans_touches_only_what_is_registered(
+    jq: JobQueue, raw: redis.Redis, scripts: list[tuple[Script, Any]]
+) -> None:
+    """With fifty living owners on two hundred queues: a few short reads, no scan of the keys."""
+    owners = [f"owner-{n}" for n in range(50)]
+    lists = [f"queue-{n}:{owner}" for n in range(200) for owner in owners[n % 50 : n % 50 + 2]]
+    raw.zadd("JobQueue:owners:heartbeat", {owner: jq.now_ms() + 600_000 for owner in owners})
+    raw.hset("JobQueue:owners:about", mapping={owner: "{}" for owner in owners})
+    raw.sadd("JobQueue:owners:lists", *lists)
+    raw.config_resetstat()
+    done = jq.recover()
+    assert (0, []) == (done.jobs, done.owners)
+    assert {"lapsed"} == {request.name for request, _ in scripts}
+    assert len(scripts) <= 2 * len(lists) // 100
+    commands = raw.info("commandstats")
+    assert not {"cmdstat_keys", "cmdstat_scan"} & set(commands)
 
 
 def test_both_at_once_while_owners_work(jq: JobQueue, raw: redis.Redis) -> None:

@@ -35,14 +35,17 @@ TROUBLE = (NetworkError, RedisError)
 
 
 def work(
-    url: str, log: str, queue: str, interval: float = 0.3, lifetime: float = 2.0, shift: float = 0
-) -> None:
+    url: str, log: str, queue: str, mode: str, interval: float = 0.3, lifetime: float = 2.0,
+    shift: float = 0,
+) -> None:  # fmt: skip
     """Work until told to stop.
 
     Args:
         url: the server, perhaps by way of a proxy.
         log: the server without a detour.
         queue: where the jobs are.
+        mode: how to wait for them.
+        interval, lifetime: seconds between beats, and that one beat lasts.
         shift: seconds by which the clock of this process is wrong.
     """
     if shift:
@@ -50,7 +53,7 @@ def work(
         time.time = lambda: real() + shift
     diary = redis.Redis.from_url(log, retry=Retry(ConstantBackoff(0.05), 200))
     with JobQueue(url, connection_timeout=2, operation_timeout=2) as jq:
-        owner = jq.owner(interval=interval, lifetime=lifetime)
+        owner = jq.owner(interval=interval, lifetime=lifetime, wait_modes=[mode])
         signal.signal(signal.SIGTERM, lambda *_: owner.interrupt())
         stubborn(owner.start)
         diary.sadd(READY, os.getpid())
