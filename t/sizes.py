@@ -16,7 +16,7 @@ TABLE = {
     "jobs": (200, 10_000),
     "survey_jobs": (5_000, 100_000),
     "schedules": (300, 5_000),
-    "pushes": (1_000, 10_000),
+    "pushes": (2_000, 10_000),
     "chaos_jobs": (300, 5_000),
     "chaos_workers": (4, 8),
     "workers": (4, 16),

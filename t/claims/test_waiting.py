@@ -313,7 +313,7 @@ def test_a_dangling_entry_ends_the_wait(
 
 
 @pytest.mark.parametrize("filled", [False, True])
-@pytest.mark.parametrize("mode, most", [("tracking", 6), ("blmove", 12), ("poll", 8)])
+@pytest.mark.parametrize("mode, most", [("tracking", 6), ("blmove", 8), ("poll", 6)])
 def test_idle(
     mode: str, most: int, filled: bool, server: Server, jq: JobQueue,
     new_owner: Callable[..., Owner],
@@ -325,7 +325,7 @@ def test_idle(
         jq.pause("q")
     assert owner.claim("q", blocking=True, timeout=0.01) is None  # the connections are open
     with watched(server) as seen:
-        assert owner.claim("q", blocking=True, timeout=2) is None
+        assert owner.claim("q", blocking=True, timeout=1.2) is None
     assert 1 <= len(seen.names) <= most
 
 
