@@ -7,6 +7,7 @@
 -- KEYS[5] list    processing:<queue>:<owner>, or processing:<queue> without an owner
 -- KEYS[6] list    the queue
 -- KEYS[7] hash    stats:<queue>
+-- KEYS[8] zset    cancelled:jobs
 -- ARGV[1]         the prefix of the keys of jobs
 -- ARGV[2]         the queue's name
 -- ARGV[3]         the owner; '' for the list without one
@@ -31,7 +32,7 @@ else
     if score then return {-1} end
 end
 if not (is(KEYS[2], 'set') and is(KEYS[3], 'hash') and is(KEYS[4], 'zset') and is(KEYS[5], 'list')
-    and is(KEYS[6], 'list') and is(KEYS[7], 'hash')) then
+    and is(KEYS[6], 'list') and is(KEYS[7], 'hash') and is(KEYS[8], 'zset')) then
     return redis.error_reply(WRONG)
 end
 local limit = tonumber(ARGV[4])
@@ -44,11 +45,13 @@ for _ = 1, SLICE do
     local job = ARGV[1] .. id
     if not good_id(id) or redis.call('TYPE', job).ok ~= 'hash' then
         redis.call('HDEL', KEYS[3], id)
+        redis.call('ZREM', KEYS[8], id)
         dropped = dropped + 1
     elseif limit > 0 and tonumber(redis.call('HGET', KEYS[3], id) or 0) >= limit then
         redis.call('HSET', job, 'queue', ARGV[2], '__id_in_queue__', entry, 'status', '__failed__',
             'message', ARGV[5], 'failed', stamp, 'updated', stamp)
         redis.call('HDEL', KEYS[3], id)
+        redis.call('ZREM', KEYS[8], id)
         redis.call('PERSIST', job)
         redis.call('ZADD', KEYS[4], whole(now_ms), id)
         redis.call('HINCRBY', KEYS[7], 'dead', 1)

@@ -121,6 +121,7 @@ def _slices(
             (
                 keys.heartbeat, keys.lists, keys.attempts, keys.dead,
                 keys.processing(queue, owner), keys.queue(queue), keys.stats(queue),
+                keys.cancelled,
             ),  # fmt: skip
             (keys.prefix, queue, owner or b"", b"%d" % limit, why.encode("ascii", "replace")),
         )

@@ -79,6 +79,6 @@ def judge(world: World) -> None:
         "beats": state.beats.keys(),
         "owners": state.about,
         "attempts": state.attempts.keys() - dead - taken,
-        "cancelled": state.cancelled,
+        "cancelled": state.cancelled - taken,
     }
     assert not {name: what for name, what in left_over.items() if what}
