@@ -25,6 +25,14 @@ local function expire_of(job)
     return expire and #expire < 13 and string.match(expire, '^[1-9]%d*$')
 end
 
+-- How often a job's delivery failed; what is no number counts as none.
+local function attempts_of(attempts, id)
+    return tonumber(redis.call('HGET', attempts, id) or '') or 0
+end
+
+-- Count for those who look; a damaged counter must not end a script half-way.
+local function tally(counters, name) redis.pcall('HINCRBY', counters, name, 1) end
+
 local function start_time_to_live(job, expire)
     if expire then redis.call('EXPIRE', job, expire) else redis.call('PERSIST', job) end
 end

@@ -32,11 +32,8 @@ local function finish(verb, at, one)
         return redis.error_reply(WRONG)
     end
 
-    local done = 1
-    if verb == 'retry' and at.limit > 0
-        and tonumber(redis.call('HGET', at.attempts, one.id) or 0) + 1 >= at.limit then
-        verb, done = 'bury', 2
-    end
+    local done, tries = 1, attempts_of(at.attempts, one.id) + 1
+    if verb == 'retry' and at.limit > 0 and tries >= at.limit then verb, done = 'bury', 2 end
     redis.call('HDEL', at.claims, one.token)
     redis.call('LREM', one.processing, 1, claim.entry)
     redis.call('ZREM', at.cancelled, one.id)
@@ -66,7 +63,7 @@ local function finish(verb, at, one)
             counter = 'dead'
         end
     elseif verb == 'retry' then
-        redis.call('HINCRBY', at.attempts, one.id, 1)
+        redis.call('HSET', at.attempts, one.id, whole(tries))
         redis.call('HSET', one.job, 'queue', claim.queue, '__id_in_queue__', claim.entry,
             'status', '__created__', 'updated', stamp, 'started', '0')
         redis.call('PERSIST', one.job)
@@ -76,7 +73,7 @@ local function finish(verb, at, one)
         put_back(one.job, claim.queue, one.list, claim.entry,
             verb == 'requeue' and 'RPUSH' or 'LPUSH')
     end
-    if counter then redis.call('HINCRBY', one.counters, counter, 1) end
+    if counter then tally(one.counters, counter) end
     return done
 end
 

@@ -11,7 +11,7 @@ local function claimed(at, field)
     local job = at.prefix .. claim.id
     local values = redis.call('TYPE', job).ok == 'hash' and redis.call('HGETALL', job) or {}
     return {field, claim.number, claim.queue, claim.entry,
-        redis.call('HGET', at.attempts, claim.id) or '0', values}
+        whole(attempts_of(at.attempts, claim.id)), values}
 end
 
 local function take(at, owner, token, count, mark, names)
@@ -59,7 +59,7 @@ local function take(at, owner, token, count, mark, names)
                     end
                     redis.call('HSET', job, 'started', stamp, 'updated', stamp)
                 end
-                redis.call('HINCRBY', counters, 'claimed', 1)
+                tally(counters, 'claimed')
                 found[#found + 1] = claimed(at, field)
             end
         end

@@ -23,5 +23,5 @@ redis.call('HSET', KEYS[1], 'status', '__failed__', 'message', ARGV[3], 'failed'
 redis.call('HDEL', KEYS[4], ARGV[1])
 redis.call('PERSIST', KEYS[1])
 redis.call('ZADD', KEYS[3], whole(now_ms), ARGV[1])
-redis.call('HINCRBY', KEYS[5], 'dead', 1)
+tally(KEYS[5], 'dead')
 return 1

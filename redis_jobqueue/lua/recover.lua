@@ -47,18 +47,18 @@ for _ = 1, SLICE do
         redis.call('HDEL', KEYS[3], id)
         redis.call('ZREM', KEYS[8], id)
         dropped = dropped + 1
-    elseif limit > 0 and tonumber(redis.call('HGET', KEYS[3], id) or 0) >= limit then
+    elseif limit > 0 and attempts_of(KEYS[3], id) >= limit then
         redis.call('HSET', job, 'queue', ARGV[2], '__id_in_queue__', entry, 'status', '__failed__',
             'message', ARGV[5], 'failed', stamp, 'updated', stamp)
         redis.call('HDEL', KEYS[3], id)
         redis.call('ZREM', KEYS[8], id)
         redis.call('PERSIST', job)
         redis.call('ZADD', KEYS[4], whole(now_ms), id)
-        redis.call('HINCRBY', KEYS[7], 'dead', 1)
+        tally(KEYS[7], 'dead')
         buried = buried + 1
     else
         put_back(job, ARGV[2], KEYS[6], entry, 'LPUSH')
-        redis.call('HINCRBY', KEYS[7], 'recovered', 1)
+        tally(KEYS[7], 'recovered')
         moved = moved + 1
     end
 end
