@@ -31,8 +31,8 @@ local at = {claims = KEYS[2], lists = KEYS[3], attempts = KEYS[4], paused = KEYS
     cancelled = KEYS[6], retry = KEYS[6], dead = KEYS[6], delay = 0, limit = 0,
     prefix = ARGV[1], first = 11}
 if not fit(at, names) then return redis.error_reply(WRONG) end
+local state = standing(KEYS[1], ARGV[2])
 local ended = finish_all('complete', at, 7, 6 + count)
 if ended.err then return ended end
-local state = standing(KEYS[1], ARGV[2])
 if ended[1] ~= 1 or state ~= 'good' then return {ended[1], state} end
 return {ended[1], state, take(at, ARGV[2], ARGV[3], 1, ARGV[4], names)}
