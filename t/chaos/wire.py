@@ -208,7 +208,8 @@ class Wire:
             try:
                 replies.append(self._connection.read_response(disable_decoding=True))
             except exceptions.ResponseError as error:
-                replies.append(error)
+                # In a circle with its traceback it would keep the callers' jobs alive.
+                replies.append(error.with_traceback(None))
         return replies
 
     @staticmethod
