@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 import redis
+from redis.sentinel import Sentinel as Manager
 from support.sentinel import SERVICE, Sentinel
 from support.server import Server, eventually
 
@@ -36,7 +37,7 @@ class Consumer:
         self.taken: list[Job] = []
         self.errors: list[JobQueueError] = []
         self.queue, self.blocking = queue, blocking
-        self.thread = threading.Thread(target=self._work)
+        self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
 
     def _work(self) -> None:
@@ -62,15 +63,17 @@ def test_planned_move(make_server: Callable[..., Server]) -> None:
         assert isinstance(sentinel, Sentinel)
         consumers = [Consumer(sentinel, "waits", True), Consumer(sentinel, "asks", False)]
         kept = consumers[0].jq.add_job(JOB | {"queue": "other"})
-        with sentinel.client(decode_responses=True) as asking, old.client() as client:
+        with sentinel.client(decode_responses=True) as asking, new.client() as follower:
+            eventually(lambda: follower.llen("JobQueue:queue:other"), "the replica to follow")
             eventually(lambda: asking.sentinel_slaves(SERVICE), "Sentinel to know the replica")
-            eventually(lambda: client.info("clients")["blocked_clients"], "the one who waits")
+            eventually(lambda: "blpop" in commands(old), "the one who waits")
             eventually(lambda: moves(asking), "Sentinel to begin")
+            manager = Manager([("127.0.0.1", sentinel.port)], socket_timeout=20)
             eventually(
-                lambda: asking.sentinel_get_master_addr_by_name(SERVICE)[1] == new.port,
+                lambda: manager.discover_master(SERVICE)[1] == new.port,
                 "Sentinel to say that the master is the other one", 60,
             )  # fmt: skip
-            eventually(lambda: client.role()[0] == b"slave", "the old master to follow", 60)
+            eventually(lambda: "slave" in role(old), "the old master to follow", 60)
         with JobQueue(new.url) as jq, JobQueue(old.url) as left:
             for consumer in consumers:
                 added = jq.add_job(JOB | {"queue": consumer.queue})
@@ -80,6 +83,21 @@ def test_planned_move(make_server: Callable[..., Server]) -> None:
                 eventually(lambda: left.queue_length(consumer.queue) == 0, "the replica to follow")
                 assert all(isinstance(e, (RedisError, NetworkError)) for e in consumer.errors)
         assert kept.id == consumers[1].jq.get_next_job_id("other"), "moved with the master"
+
+
+def role(server: Server) -> str:
+    """Return what a server is; it cuts off its clients when that changes."""
+    with server.client(decode_responses=True) as client:
+        try:
+            return str(client.role()[0])
+        except redis.ConnectionError:
+            return ""
+
+
+def commands(server: Server) -> list[str]:
+    """Return the last command of each client."""
+    with server.client(decode_responses=True) as client:
+        return [each["cmd"] for each in client.client_list()]
 
 
 def moves(asking: redis.Redis) -> bool:

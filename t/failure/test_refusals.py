@@ -198,9 +198,7 @@ def test_loading(own_server: Server) -> None:
             refused(fresh, lambda: call(fresh, job), "LOADING")
             assert not fresh.ping()
     finally:
-        with own_server.client() as client:
-            client.config_set("key-load-delay", 0)
-        starting.join(30)
+        starting.join(60)
     for call in CALLS.values():
         call(fresh, job)
         assert E_NO_ERROR == fresh.last_errorcode
