@@ -183,8 +183,8 @@ class Driver:
         try:
             return self._checkout(pool)
         except FAILURES as error:
-            found = self._lost(pool, error, request, connecting=True)
-            raise found from cause_of(error, outer)
+            # No name for it: in a circle with its traceback it would keep the callers' jobs alive.
+            raise self._lost(pool, error, request, connecting=True) from cause_of(error, outer)
 
     def _checkout(self, pool: _Pool) -> Any:
         if self._dead:

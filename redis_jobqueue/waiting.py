@@ -92,8 +92,7 @@ class Line:
         try:
             self._connection = get_connection(self._pool)
         except FAILURES as error:
-            found = driver.failed(error, None, connecting=True)
-            raise found from cause_of(error, outer)
+            raise driver.failed(error, None, connecting=True) from cause_of(error, outer)
 
     def send(self, request: Request) -> Any:
         """Send a request and give its reply; errors are sorted as the driver does."""
