@@ -200,6 +200,18 @@ def test_an_owner_without_a_limit_takes_the_reapers(
         assert buried == jq.recover(max_attempts=limit).buried
 
 
+@pytest.mark.parametrize("verb", ["retry", "bury"])
+def test_an_update_by_perl_before_it_is_set_aside(
+    verb: str, jq: JobQueue, client: redis.Redis, owner: Owner
+) -> None:
+    """The time to live that a Perl update of a held job started ends when it is set aside."""
+    add(jq)
+    job = claimed(owner)
+    client.expire(PREFIX + str(job.id), 100)
+    getattr(owner, verb)(job)
+    assert -1 == client.ttl(PREFIX + str(job.id))
+
+
 # Saves.
 
 
@@ -293,6 +305,25 @@ def test_what_arrives_late_changes_nothing(
     assert [0] == jq._driver.send(request)
     assert before == dump(client)
     owner.complete(again)
+
+
+@pytest.mark.parametrize("verb", ["complete", "fail", "retry", "bury", "requeue", "release"])
+def test_a_token_that_was_claimed_with_twice(
+    verb: str, jq: JobQueue, client: redis.Redis, owner: Owner
+) -> None:
+    """A claim request that is executed again, late, makes a claim of another number."""
+    add(jq)
+    me = owner._of_now()
+    request = claims.claim_request(me.id, me.take_token(), [b"q"], 1, True, jq._keys)
+    (job,) = claims.read_claimed(jq._driver.send(request), me.id, owner, "auto").jobs
+    late = next(finishing.finish(verb, [job], jq._keys, max_size=SIZE))
+    owner.release(job)
+    (again,) = claims.read_claimed(jq._driver.send(request), me.id, owner, "auto").jobs
+    assert (job.id, b"2") == (again.id, again._claim.number)
+    before = dump(client)
+    assert [0] == jq._driver.send(late)
+    assert before == dump(client)
+    assert 1 == len(ids(client, held_key(owner)))
 
 
 @pytest.mark.parametrize("verb", ["complete", "fail", "retry", "bury", "requeue", "release"])
