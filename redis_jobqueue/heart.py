@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import weakref
 from typing import Protocol
 
 from redis_jobqueue.errors import JobQueueError
@@ -41,7 +42,9 @@ class Heart:
     """Beats for an owner, and judges from its own beats what it may do."""
 
     def __init__(self, owner: Beating) -> None:
-        self._owner = owner
+        # Weakly: an owner that nobody refers to any more ends its beat, and lapses.
+        self._owner = weakref.ref(owner)
+        self._interval, self._lifetime = owner.interval, owner.lifetime
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
@@ -65,7 +68,7 @@ class Heart:
     def good(self, sent: float, server_ms: int | None = None) -> None:
         """Note that a beat which was sent at that time has succeeded."""
         with self._lock:
-            gap = sent - self._last_good > self._owner.lifetime / 2 + self._owner.interval
+            gap = sent - self._last_good > self._lifetime / 2 + self._interval
             if server_ms is not None:
                 offset = server_ms / 1000 - suspend_clock()
                 jumped = self._offset is not None and abs(offset - self._offset) > JUMP
@@ -82,7 +85,7 @@ class Heart:
 
     def lapsed(self) -> bool:
         """Tell whether the owner must count itself as dead until a beat succeeds."""
-        return suspend_clock() - self._last_good >= self._owner.lifetime
+        return suspend_clock() - self._last_good >= self._lifetime
 
     def may_reap(self) -> bool:
         """Tell whether its beats have succeeded for one whole lifetime without a gap."""
@@ -91,26 +94,30 @@ class Heart:
             return (
                 since is not None
                 and not self.lapsed()
-                and suspend_clock() - since >= self._owner.lifetime
+                and suspend_clock() - since >= self._lifetime
             )
 
     def _loop(self) -> None:
-        pause = self._owner.interval
+        pause = self._interval
         silent = False
         while not self._ended.wait(pause):
+            if (owner := self._owner()) is None:
+                return
             try:
-                self._owner._beat()
+                owner._beat()
             except JobQueueError as error:
                 self.failed()
                 if not silent:
                     log.error("a beat failed and is tried again: %s", error)
-                silent, pause = True, min(self._owner.interval / 5, 1.0)
+                silent, pause = True, min(self._interval / 5, 1.0)
             except Exception:  # whatever it is, the heart goes on
                 self.failed()
                 if not silent:
                     log.exception("a beat failed and is tried again")
-                silent, pause = True, min(self._owner.interval / 5, 1.0)
+                silent, pause = True, min(self._interval / 5, 1.0)
             else:
                 if silent:
                     log.warning("beats succeed again")
-                silent, pause = False, self._owner.interval
+                silent, pause = False, self._interval
+            finally:
+                del owner

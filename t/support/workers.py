@@ -16,7 +16,7 @@ from redis_jobqueue import Job, JobQueue
 APP = Path(__file__).parents[1] / "worker" / "app.py"
 
 
-def eventually(check: Callable[[], Any], seconds: float = 20.0) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 60.0) -> Any:
     """Return the first true answer of a check; fail if there is none in time."""
     ends = time.monotonic() + seconds
     while not (answer := check()):
