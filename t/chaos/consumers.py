@@ -144,8 +144,7 @@ class Consumers:
         def finish() -> None:
             lost, claim = self.may_be_lost(actor, job), job._claim
             repeated = claim is not None and bool(claim.tried)
-            if not repeated:
-                job.result = result
+            job.result = result  # of no account where the call repeats an earlier one
             try:
                 self.end(actor, job, verb, delay, both)
             except NetworkError:
@@ -154,6 +153,7 @@ class Consumers:
                 assert job.id.encode() not in self.world.state.jobs
             except ClaimLostError:
                 assert lost(), f"{verb} of a good claim was refused"
+                assert actor.client.stopping or not self.was_done(claim, verb)
             except JobQueueError as error:
                 assert "owner" in str(error), error
                 return
@@ -164,6 +164,13 @@ class Consumers:
                 actor.hands.remove(job)
 
         return finish
+
+    def was_done(self, claim: Any, verb: str) -> bool:
+        """Tell whether a call did what it should, so that its repeat must say so."""
+        verb = verb.partition(" ")[0]
+        if claim is None or verb == "bury" or set(claim.tried) != {verb}:
+            return False  # another verb may have ended it; what was buried may be revived
+        return self.world.truth.finished.get((claim.owner, claim.field, claim.number)) == verb
 
     def end(self, actor: Actor, job: Job, verb: str, delay: float, queues: list[str]) -> None:
         """End a claim."""

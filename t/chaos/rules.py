@@ -133,7 +133,8 @@ class Truth:
                 continue
             assert (one.job_id in event.before.jobs) == (answer != -1)
             assert one.field not in event.after.claims.get(one.owner, {})
-            self.finished[one.owner, one.field, one.number] = "bury" if answer == 2 else verb
+            came_to = {2: "bury", -1: "gone"}.get(answer, verb)
+            self.finished[one.owner, one.field, one.number] = came_to
 
     def _save(self, event: Event) -> None:
         claim = _named(event.before, event.keys[0], event.args)

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.timeout(300)
 
 KILLING = 0.2
 """Seconds between two kills."""
-PATIENCE = 100.0
+Record = Callable[[str, object], None]
+"""Notes a figure in the report of the run (``--junitxml``)."""
+PATIENCE = 150.0
 """Seconds that a fleet may take."""
 
 
@@ -88,7 +90,9 @@ def wait_for(jq: JobQueue, count: float) -> None:
     eventually(done, f"{count} jobs done", PATIENCE)
 
 
-def test_killed(fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size) -> None:
+def test_killed(
+    fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size, record_property: Record
+) -> None:
     """A random worker is killed every 200 ms, at whatever it does."""
     fleet.start_all(size.chaos_workers, raw)
     jobs = add_work(jq, size.chaos_jobs)
@@ -96,12 +100,14 @@ def test_killed(fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size) -> Non
         wait_for(jq, len(jobs) * 0.8)
     assert trouble.times > 0
     wait_for(jq, len(jobs))
-    judge(jq, raw, jobs)
+    record_property("duplicates", judge(jq, raw, jobs))
     fleet.stop()
     nothing_is_left(jq, raw)
 
 
-def test_frozen(fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size) -> None:
+def test_frozen(
+    fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size, record_property: Record
+) -> None:
     """A worker that stands still for longer than its lifetime is refused when it goes on."""
     fleet.start_all(size.chaos_workers, raw, lifetime=1.0, interval=0.2)
     jobs = add_work(jq, size.chaos_jobs)
@@ -122,13 +128,15 @@ def test_frozen(fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size) -> Non
     wait_for(jq, len(jobs))
     fleet.signal(signal.SIGCONT)
     eventually(lambda: raw.scard(LOST) >= len(held), "they are refused", PATIENCE)
-    assert judge(jq, raw, jobs) >= len(held)
+    duplicates = judge(jq, raw, jobs)
+    record_property("duplicates", duplicates)
+    assert duplicates >= len(held)
     fleet.stop()
     nothing_is_left(jq, raw)
 
 
 def test_server_killed(
-    make_server: Callable[..., Server], server_version: str, size: Size
+    make_server: Callable[..., Server], server_version: str, size: Size, record_property: Record
 ) -> None:
     """The server is killed and comes back with its append-only file: no worker ends."""
     server = make_server(server_version, appendonly="yes", appendfsync="always")
@@ -140,15 +148,16 @@ def test_server_killed(
             server.kill()
             server.start()
         wait_for(jq, len(jobs))
-        judge(jq, raw, jobs)
+        record_property("duplicates", judge(jq, raw, jobs))
         assert all(Path(f"/proc/{pid}").exists() for pid in pids), "a worker ended"
         fleet.stop()
         nothing_is_left(jq, raw)
 
 
 def test_network(
-    own_server: Server, fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size
-) -> None:
+    own_server: Server, fleet: Fleet, jq: JobQueue, raw: redis.Redis, size: Size,
+    record_property: Record,
+) -> None:  # fmt: skip
     """Connections are killed, cut, delayed, half-closed and silenced while workers work."""
     with Proxy(own_server) as proxy:
         fleet.start_all(size.chaos_workers // 2, raw, lifetime=4.0)
@@ -172,6 +181,6 @@ def test_network(
         assert trouble.times > 0
         proxy.heal()
         wait_for(jq, len(jobs))
-        judge(jq, raw, jobs)
+        record_property("duplicates", judge(jq, raw, jobs))
         fleet.stop()
     nothing_is_left(jq, raw)
