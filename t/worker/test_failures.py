@@ -175,7 +175,8 @@ def test_a_killed_child_costs_one_job_one_attempt(jq: JobQueue) -> None:
     handlers = {"q": Handler(handle, retries=1, backoff=LATER)}
     burst(jq, handlers, processes=2)
     assert ["ok"] * 20 == [stored(jq, job).result for job in others]
-    assert {killer.id.encode(): b"1"} == jq.redis.hgetall("JobQueue:attempts:jobs")  # type: ignore[union-attr]
+    attempts = jq.redis.hgetall("JobQueue:attempts:jobs")
+    assert {str(killer.id).encode(): b"1"} == attempts
     make_due(jq, killer)
     burst(jq, handlers, processes=2)
     assert ["dead"] == places(jq, killer)
