@@ -155,6 +155,8 @@ def stopped_midway(server: Server, number: signal.Signals) -> subprocess.Complet
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                # a test run in the background may have it ignored
+                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
             )
             eventually(lambda: client.dbsize() or process.poll() is not None, "the first job")
             client.client_pause(60_000, all=False)
