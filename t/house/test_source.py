@@ -28,6 +28,7 @@ SOURCES = [
     if path.suffix in (".py", ".lua", ".pl", ".pm")
 ]
 LONGEST = 450
+LONGEST_TEST = 800  # a test file is read test by test
 """Lines of a file; about 400 is the rule, and nobody counts to the last line."""
 
 CARD = {"setup.cfg", "setup.py", "redis_jobqueue", "t", "README.rst", "LICENSE", ".ci",
@@ -53,7 +54,8 @@ def test_top_level_is_the_card() -> None:
 def test_files_are_small() -> None:
     """In a file of more than some 400 lines one gets lost."""
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in SOURCES}
-    assert {} == {name: count for name, count in lines.items() if count > LONGEST}
+    most = {name: LONGEST_TEST if name.startswith("t/") else LONGEST for name in lines}
+    assert {} == {name: count for name, count in lines.items() if count > most[name]}
 
 
 def test_no_keys_command() -> None:
