@@ -228,6 +228,8 @@ class JobQueue(Management):
             JobDeletedError: with ``job_id``: the job was deleted, or its time
                 ran out on this server earlier than its entry says.
             NetworkError: the answer did not come; a job may have been taken.
+                A wait, also one without end, notices a dead connection within
+                5 s and ``operation_timeout`` (1 s at least, 5 s where it is not set).
         """
         return self._next(queue, blocking, load=True)  # type: ignore[return-value]
 
