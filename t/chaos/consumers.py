@@ -196,10 +196,13 @@ class Consumers:
         if done == verb or (done, verb) == ("bury", "retry"):
             return
         assert repeated, f"told that {job.id} was ended by {verb}, and it was {done}"
-        if verb in ("complete", "fail", "bury"):
-            assert done is None or job.id.encode() not in state.jobs, (verb, done)
+        job_id = job.id.encode()
+        if verb == "bury":
+            assert state.where(job_id) in ("dead", "gone"), done
+        elif verb in ("complete", "fail"):  # perhaps by another, but with the same outcome
+            assert job_id not in state.jobs or truth.jobs[job_id].status == "ended", done
         else:
-            assert done is None, (verb, done)
+            assert done in (None, "gone"), (verb, done)
 
     def finish_many(self, actor: Actor) -> Callable[[], None]:
         """Make a call that ends all that a worker has in hand."""

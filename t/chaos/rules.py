@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from chaos.events import GROWS, MOVES, PARKED, TAKES, Belief, Event, Move, endings, refused
-from chaos.wire import Claim, State, Stored
+from chaos.wire import Claim, State, Stored, Wire
 
 
 @attrs.define(slots=True)
@@ -40,7 +40,8 @@ class Ghost:
 class Truth:
     """What is true, kept up as requests are executed."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
         self.jobs: dict[bytes, Ghost] = {}
         self.fenced: set[bytes] = set()
         self.left: set[bytes] = set()
@@ -174,13 +175,15 @@ class Truth:
             if int(field.partition(b".")[0]) <= highest
             and not {field, field.partition(b".")[0]} & set(living)
         ]
+        # The latest are pushed first, so that the next slice goes in front of them.
+        dead = sorted(dead, key=lambda claim: int(claim.number))[-self._wire.slice :]
         assert before.claims.get(owner, {}).keys() - after.claims.get(owner, {}).keys() == {
             f for f, claim in before.claims.get(owner, {}).items() if claim in dead
         } or owner not in after.claims
         for queue in {claim.queue for claim in dead}:
             back = [
                 claim.entry
-                for claim in sorted(dead, key=lambda claim: int(claim.number))
+                for claim in dead
                 if claim.queue == queue and claim.id in before.jobs
                 and claim.entry in before.held.get((queue, owner), ())
             ]  # fmt: skip
@@ -203,7 +206,7 @@ class Truth:
             assert not any(moment > event.now for moment in before.beats.values())
         lost = before.held.get((queue, owner), []) if owner else before.shared.get(queue, [])
         back: list[bytes] = []
-        for entry in lost:
+        for entry in lost[: self._wire.slice]:
             job_id = entry.partition(b" ")[0]
             if job_id in before.jobs:
                 if 0 < int(limit) <= self.jobs[job_id].attempts:

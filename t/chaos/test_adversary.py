@@ -22,7 +22,7 @@ from chaos.world import Stage, World
 from redis_jobqueue import JobQueue
 
 BATCHES = 6
-STEPS = 150
+STEPS = 120
 TOLD = 80
 """Lines of the trace that a failure shows."""
 

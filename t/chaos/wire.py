@@ -7,6 +7,7 @@ instead of the server's clock, so that a test can move it.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,25 @@ _TIME = b"redis.call('TIME')"
 _READ_CLOCK = b"redis.call('LRANGE', '%b', 0, 1)" % CLOCK
 
 
-def _bodies() -> dict[str, bytes]:
-    bodies = {name: body.text.replace(_TIME, _READ_CLOCK) for name, body in SCRIPTS.items()}
-    assert not [name for name, body in bodies.items() if b"'TIME'" in body]
-    for file in HERE.glob("*.lua"):
-        bodies[file.stem] = file.read_bytes()
+_SLICE = re.compile(rb"local (SLICE|PAGE) = 100\b")
+SLICES = (100, 3)
+"""Jobs that one script handles: as it is, and so few that steps of others come in between."""
+
+
+def _bodies(few: int) -> dict[str, bytes]:
+    bodies = {file.stem: file.read_bytes() for file in HERE.glob("*.lua")}
+    for name, body in SCRIPTS.items():
+        text = body.text.replace(_TIME, _READ_CLOCK)
+        assert b"'TIME'" not in text
+        bodies[name] = _SLICE.sub(rb"local \1 = %d" % few, text)
     return bodies
 
 
-BODIES = _bodies()
-SHAS = {name: hashlib.sha1(body).hexdigest().encode() for name, body in BODIES.items()}
+BODIES = {few: _bodies(few) for few in SLICES}
+SHAS = {
+    few: {name: hashlib.sha1(body).hexdigest().encode() for name, body in bodies.items()}
+    for few, bodies in BODIES.items()
+}
 
 Key = tuple[Any, ...]
 """A type, whether there is no time to live, and the content."""
@@ -185,15 +195,20 @@ def _sort(
 
 
 class Wire:
-    """The connection; every script is loaded beforehand, so each request is one trip."""
+    """The connection; every script is loaded beforehand, so each request is one trip.
+
+    Attributes:
+        slice: one of `SLICES`.
+    """
 
     def __init__(self, server: Server) -> None:
         self._pool = redis.ConnectionPool(
             connection_class=redis.UnixDomainSocketConnection, path=server.socket_path, protocol=2
         )
         self._connection: Any = self._pool.make_connection()
-        for body in BODIES.values():
-            self.send([b"SCRIPT", b"LOAD", body])
+        self.slice = SLICES[0]
+        for bodies in BODIES.values():
+            self.send(*([b"SCRIPT", b"LOAD", body] for body in bodies.values()))
 
     def close(self) -> None:
         """Close the connection."""
@@ -212,12 +227,11 @@ class Wire:
                 replies.append(error.with_traceback(None))
         return replies
 
-    @staticmethod
-    def words(request: Script | Command) -> Iterable[bytes | int]:
+    def words(self, request: Script | Command) -> Iterable[bytes | int]:
         """Give a request as a command."""
         if isinstance(request, Command):
             return request.args
-        sha = SHAS[request.name]
+        sha = SHAS[self.slice][request.name]
         return (b"EVALSHA", sha, b"%d" % len(request.keys), *request.keys, *request.args)
 
     @staticmethod
@@ -225,11 +239,11 @@ class Wire:
         """Give the command that sets the clock, and lets times to live pass if it was moved."""
         seconds, ms = divmod(now_ms, 1000)
         return (
-            b"EVALSHA", SHAS["clock"], 1, CLOCK, b"%d" % seconds, b"%d" % (ms * 1000),
+            b"EVALSHA", SHAS[100]["clock"], 1, CLOCK, b"%d" % seconds, b"%d" % (ms * 1000),
             b"%d" % moved_ms, PREFIX,
         )  # fmt: skip
 
     @staticmethod
     def snapshot() -> Iterable[bytes | int]:
         """Give the command that reads everything."""
-        return (b"EVALSHA", SHAS["snapshot"], 0, PREFIX)
+        return (b"EVALSHA", SHAS[100]["snapshot"], 0, PREFIX)

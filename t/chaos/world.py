@@ -18,7 +18,7 @@ import pytest
 
 from chaos.events import Belief, Event
 from chaos.rules import Truth
-from chaos.wire import State, Wire, read_state
+from chaos.wire import SLICES, State, Wire, read_state
 from redis_jobqueue import JobQueue, NetworkError, Owner
 from redis_jobqueue import claiming, heart, job, lifecycle, management, owner, queue
 from redis_jobqueue.connection import drive, sorted_error
@@ -214,7 +214,7 @@ class World:
         """The step at which the server's clock was last set."""
         self.beaten: dict[bytes, int] = {}
         """Owner -> the moment of its last beat, on a clock that is never set."""
-        self.truth = Truth()
+        self.truth = Truth(wire)
         self.clients: list[Client] = []
         self.late: list[tuple[str, Script]] = []
         self.baton = threading.Semaphore(0)
@@ -224,6 +224,7 @@ class World:
         self.steps = 0
         self.full = False
         self._ids = 0
+        wire.slice = self.rng.choice(SLICES)
         wire.send((b"FLUSHALL",), wire.clock(self.now))
         self.state = State()
 
