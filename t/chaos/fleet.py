@@ -42,9 +42,7 @@ class Fleet:
 
     def __exit__(self, *failure: object) -> None:
         assert self._nursery is not None
-        for pid in self.pids:
-            kill(pid)
-        self._nursery.communicate()
+        self._nursery.communicate()  # it kills what is left
 
     def start(self, url: str | None = None, role: str = "work", **options: Any) -> int:
         """Start a worker; give its process id."""
@@ -70,7 +68,7 @@ class Fleet:
         mortal = [pid for pid in self.pids if pid not in self.immortal]
         pid = self.rng.choice(mortal)
         self.pids.remove(pid)
-        kill(pid)
+        os.kill(pid, signal.SIGKILL)
         self.start()
 
     def freeze(self, pids: list[int]) -> list[int]:
@@ -97,14 +95,6 @@ class Fleet:
 def state_of(pid: int) -> str:
     """Give the letter that the system has for what a process does."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def kill(pid: int) -> None:
-    """Kill a process that may have ended."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def add_work(jq: JobQueue, count: int) -> list[Job]:
