@@ -230,23 +230,24 @@ class Driver:
     def exchange(self, connection: Any, request: Request) -> Any:
         """Send one request over a connection that the caller holds, and give its reply."""
         if isinstance(request, Script):
-            connection.send_packed_command((packed(_words(request)),))
+            body = SCRIPTS[request.name]
+            count = b"%d" % len(request.keys)
+            connection.send_command(b"EVALSHA", body.sha, count, *request.keys, *request.args)
             try:
                 return connection.read_response(disable_decoding=True)
             except exceptions.NoScriptError:
                 # Nothing was run: the one case in which sending again is safe.
-                whole = (b"EVAL", SCRIPTS[request.name].text, *_words(request)[2:])
-                connection.send_packed_command((packed(whole),))
+                connection.send_command(b"EVAL", body.text, count, *request.keys, *request.args)
                 return connection.read_response(disable_decoding=True)
         if isinstance(request, Command):
-            connection.send_packed_command((packed(request.args),))
+            connection.send_command(*request.args)
             return connection.read_response(disable_decoding=True)
         if isinstance(request, Wait):
             return self._wait(connection, request)
         return self._pipeline(connection, request.requests)
 
     def _wait(self, connection: Any, request: Wait) -> Any:
-        connection.send_packed_command((packed(request.args),))
+        connection.send_command(*request.args)
         # Of the socket, for no argument of redis-py says it in all versions.
         sock = connection._sock
         usual = sock.gettimeout()
@@ -258,7 +259,10 @@ class Driver:
                 sock.settimeout(usual)
 
     def _pipeline(self, connection: Any, requests: Sequence[Script | Command]) -> list[Any]:
-        connection.send_packed_command((b"".join(packed(_words(each)) for each in requests),))
+        packed = b"".join(
+            part for each in requests for part in connection.pack_command(*_words(each))
+        )
+        connection.send_packed_command([packed])
         replies: list[Any] = []
         for _ in requests:
             try:
@@ -320,16 +324,6 @@ def get_connection(pool: Any) -> Any:
     finally:
         refused.disconnect()
     return pool.get_connection(*_WORDS)
-
-
-def packed(words: Sequence[bytes | int]) -> bytes:
-    """Give a command as it is sent; without hiredis, redis-py takes three times as long for it."""
-    parts = [b"*%d" % len(words)]
-    for word in words:
-        octets = word if isinstance(word, bytes) else b"%d" % word
-        parts += (b"$%d" % len(octets), octets)
-    parts.append(b"")
-    return b"\r\n".join(parts)
 
 
 def _words(request: Script | Command) -> Sequence[bytes | int]:
