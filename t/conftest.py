@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from sizes import Size, load_profile
 from support.server import REQUIRED, Server, find_servers
+
+
+BEAT = "redis_jobqueue-beat"
+"""The name of the threads of `redis_jobqueue.heart`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +32,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Started in the background of a script: what we start must know Ctrl-C all the same.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _no_beat_outlives_its_test() -> Iterator[None]:
+    """End the beats of owners that a test left behind: the next one counts connections."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == BEAT:
+            thread._target.__self__._ended.set()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

@@ -294,9 +294,11 @@ def test_many_given_up_half_way(scene: Scene) -> None:
         job.result = str(job.id)
     last = str(jobs[120].id).encode()
     scene.proxy.lose_reply(last)
-    scene.proxy.cut_before(last)
+    for _ in range(20):  # a request of several chunks may meet more than one of them
+        scene.proxy.cut_before(last)
     with pytest.raises(NetworkError):
         scene.owner.complete_many(jobs)
+    scene.proxy.heal()
     assert jobs[100:] == scene.owner.held
     scene.owner.complete_many(scene.owner.held)
     assert 150 == scene.jq.counts("q").queues["q"].counters["completed"]

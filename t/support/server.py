@@ -276,6 +276,7 @@ class Server:
     def _reset(self) -> None:
         self.resume()
         with self.client(socket_timeout=5, decode_responses=True) as client:
+            client.client_kill_filter(_type="normal", skipme=True)
             if client.role()[0] != "master":
                 client.replicaof("NO", "ONE")
             client.execute_command("CLIENT", "UNPAUSE")
