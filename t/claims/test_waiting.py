@@ -570,7 +570,7 @@ def test_a_silent_drop(
     """A firewall swallows both directions: the owner notices in the end, and takes the job."""
     monkeypatch.setattr(waiting, "ARMED", 0.3)
     monkeypatch.setattr(waiting, "TURN", 0.3)
-    monkeypatch.setattr(waiting, "ANSWER", 1.0)
+    monkeypatch.setattr(waiting, "ANSWER", 3.0)
     with Proxy(server) as proxy, JobQueue(proxy.url, operation_timeout=1) as jq:
         with jq.owner(wait_modes=[mode]) as owner:
             caller = blocked(owner, client, ["q", "r"], timeout=0)
