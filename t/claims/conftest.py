@@ -8,7 +8,8 @@ import pytest
 import redis
 from support.server import Server
 
-from redis_jobqueue import JobQueue, JobQueueError, Owner
+from claims.blocking import FOREVER, load_scripts
+from redis_jobqueue import JobQueue, JobQueueError, Owner, waiting
 
 
 @pytest.fixture
@@ -46,3 +47,16 @@ def new_owner(jq: JobQueue) -> Iterator[Callable[..., Owner]]:
 def owner(new_owner: Callable[..., Owner]) -> Owner:
     """Return a started owner."""
     return new_owner()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no owner look by itself in time: only what should wake it can."""
+    monkeypatch.setattr(waiting, "ARMED", FOREVER)
+    monkeypatch.setattr(waiting, "TURN", FOREVER)
+
+
+@pytest.fixture
+def known_scripts(client: redis.Redis) -> None:
+    """Let the server know all scripts, so that what a client did last tells whether it waits."""
+    load_scripts(client)
