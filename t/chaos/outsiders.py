@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from chaos.style import QUEUES, SHARED, Style
-from chaos.wire import PREFIX
+from chaos.wire import PREFIX, SLOWLY
 from chaos.world import Actor, World
 from redis_jobqueue import JobDeletedError, MaxMemoryError, NetworkError
 
@@ -112,7 +112,7 @@ class Perl:
         job_id, _, epoch = entry.partition(b" ")
         stored = self.world.state.jobs.get(job_id)
         if stored is not None and stored.expire != b"0":
-            expire = (b"EXPIRE", PREFIX + job_id, stored.expire)
+            expire = (b"EXPIRE", PREFIX + job_id, stored.expire + SLOWLY)
             self.world.commands("perl", "perl load", [entry], expire)
 
     def perl_update(self, job_id: bytes, queue: bytes) -> None:
@@ -122,7 +122,8 @@ class Perl:
         fields = [b"progress", b"0.25", b"updated", b"1"]
         if self.rng.random() < 0.1:
             fields += [b"queue", queue]
-        live = (b"EXPIRE", key, stored.expire) if stored.expire != b"0" else (b"PERSIST", key)
+        lasts = stored.expire == b"0"
+        live = (b"PERSIST", key) if lasts else (b"EXPIRE", key, stored.expire + SLOWLY)
         self.world.commands(
             "perl", "perl update", [job_id], (b"MULTI",), live, (b"HSET", key, *fields), (b"EXEC",)
         )

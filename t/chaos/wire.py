@@ -1,7 +1,8 @@
 """One connection over which a test executes requests one by one, and sees all after each.
 
-The scripts are the real ones, but for one thing: they read the time from a key
-instead of the server's clock, so that a test can move it.
+The scripts are the real ones, but for the time: they read it from a key instead
+of the server's clock, so that a test can move it, and times to live pass only
+when it does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _TIME = b"redis.call('TIME')"
 _READ_CLOCK = b"redis.call('LRANGE', '%b', 0, 1)" % CLOCK
 
 
+_LIFE = re.compile(rb"('EXPIRE', [\w\[\]]+|'PX'), ([\w\[\]]+)\)")
+SLOWLY = b"000"
+"""What makes a time to live a thousand times as long, so that the test's own time is nothing."""
 _SLICE = re.compile(rb"local (SLICE|PAGE) = 100\b")
 SLICES = (100, 3)
 """Jobs that one script handles: as it is, and so few that steps of others come in between."""
@@ -38,6 +42,8 @@ def _bodies(few: int) -> dict[str, bytes]:
     for name, body in SCRIPTS.items():
         text = body.text.replace(_TIME, _READ_CLOCK)
         assert b"'TIME'" not in text
+        text = _LIFE.sub(rb"\1, \2 .. '%b')" % SLOWLY, text)
+        assert text.count(b"'EXPIRE'") + text.count(b"'PX'") == text.count(b".. '%b')" % SLOWLY)
         bodies[name] = _SLICE.sub(rb"local \1 = %d" % few, text)
     return bodies
 
