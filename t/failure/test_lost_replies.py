@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -214,6 +213,11 @@ class Interrupted(BaseException):
     """What a signal raises here, as Ctrl-C raises KeyboardInterrupt."""
 
 
+def strike() -> None:
+    """Send the signal to the thread that waits in a read; another one would not wake it."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+
 @pytest.fixture
 def interrupting() -> Iterator[None]:
     """Let SIGUSR1 raise `Interrupted`."""
@@ -235,7 +239,7 @@ def test_interrupted(proxy: Proxy, far: JobQueue, jq: JobQueue, name: str) -> No
 
     def interrupt() -> None:
         fault.wait()
-        os.kill(os.getpid(), signal.SIGUSR1)
+        strike()
 
     other = threading.Thread(target=interrupt)
     other.start()
@@ -261,7 +265,7 @@ def test_interrupted_by_way_of_sentinel(server: Server, proxy: Proxy) -> None:
 
         def interrupt() -> None:
             fault.wait()
-            os.kill(os.getpid(), signal.SIGUSR1)
+            strike()
 
         other = threading.Thread(target=interrupt)
         other.start()
@@ -280,7 +284,7 @@ def test_interrupted_wait(client: redis.Redis, jq: JobQueue) -> None:
 
     def interrupt() -> None:
         eventually(lambda: client.info("clients")["blocked_clients"] == 1, "the blocking wait")
-        os.kill(os.getpid(), signal.SIGUSR1)
+        strike()
 
     other = threading.Thread(target=interrupt)
     other.start()
