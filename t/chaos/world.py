@@ -182,6 +182,8 @@ class Client:
 
     def hold_living(self, beat: Script) -> None:
         """Fail if a beat calls a token living that nobody has in hand or asks for."""
+        if self.stopping:  # then the stop has all of them in hand
+            return
         owner, living = beat.args[1], set(beat.args[4:])
         known = {belief.field for belief in self.beliefs() if belief.owner == owner}
         for actor in self.workers:
