@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -145,8 +146,9 @@ class Handle:
                 connection_timeout=_seconds(connection_timeout, "connection_timeout", none=True),
                 operation_timeout=_seconds(operation_timeout, "operation_timeout", none=True),
             )
-        self._driver.connect()
-        if _flag(check_maxmemory, "check_maxmemory") and (most := self._maxmemory()):
+        if not _flag(check_maxmemory, "check_maxmemory"):
+            self._driver.connect()
+        elif most := self._maxmemory():  # which is the first to connect, as in Perl
             self._max_datasize = min(self._max_datasize, most)
 
     def __repr__(self) -> str:
@@ -259,5 +261,7 @@ class Handle:
         try:
             reply = self._driver.send(Command((b"CONFIG", b"GET", b"maxmemory")))
         except RedisError as error:
+            if re.search("NOPERM|unknown command", str(error)) is None:
+                raise
             raise RedisError(f"{error} (check_maxmemory=False does without)") from error
         return int(reply[1]) if reply else 0

@@ -9,6 +9,7 @@ import pytest
 import redis
 from support.calls import CALLS, READING, WRITING
 from support.server import Server, eventually, free_port
+from sizes import Size
 
 from redis_jobqueue import (
     E_MAX_MEMORY_LIMIT,
@@ -263,6 +264,17 @@ def test_too_many_clients(server: Server, client: redis.Redis, jq: JobQueue) -> 
         jq.queue_length("q")
     client.config_set("maxclients", 1000)
     assert 0 == jq.queue_length("q")
+
+
+def test_too_many_clients_for_a_new_queue(server: Server, client: redis.Redis, size: Size) -> None:
+    """A new queue is told so in the server's words, whoever of the two speaks first."""
+    client.config_set("maxclients", max(client.info("clients")["connected_clients"], 1))
+    for _ in range(20 * size.rounds):
+        with pytest.raises(RedisError, match=r"max number of clients reached$") as caught:
+            JobQueue(f"127.0.0.1:{server.port}")
+        assert E_REDIS == caught.value.code
+    client.config_set("maxclients", 1000)
+    assert 0 == JobQueue(f"127.0.0.1:{server.port}").queue_length("q")
 
 
 # -- not allowed -------------------------------------------------------------
