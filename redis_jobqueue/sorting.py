@@ -28,10 +28,13 @@ _CODES: dict[type[Exception], str] = {
     exceptions.ExecAbortError: "EXECABORT",
     exceptions.MasterDownError: "MASTERDOWN",
     exceptions.ClusterDownError: "CLUSTERDOWN",
+    exceptions.ClusterCrossSlotError: "CROSSSLOT",
+    exceptions.TryAgainError: "TRYAGAIN",
+    exceptions.MovedError: "MOVED",  # which is an AskError to redis-py
+    exceptions.AskError: "ASK",
 }
 # First words that it leaves.
-_LEFT = {*_CODES.values(), "WRONGTYPE", "BUSY", "MISCONF", "UNBLOCKED", "NOREPLICAS", "CROSSSLOT",
-         "TRYAGAIN", "MOVED", "ASK", "ERR"}  # fmt: skip
+_LEFT = {*_CODES.values(), "WRONGTYPE", "BUSY", "MISCONF", "UNBLOCKED", "NOREPLICAS", "ERR"}
 _FULL = "command not allowed when used memory > 'maxmemory'"
 MOVED = re.compile("READONLY|MASTERDOWN|UNBLOCKED")
 """Answers of a server that is no master any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 
@@ -21,6 +22,7 @@ from redis_jobqueue import (
     MaxMemoryError,
     RedisError,
 )
+from redis_jobqueue.operations.request import Command
 
 pytestmark = pytest.mark.connections
 
@@ -275,6 +277,24 @@ def test_too_many_clients_for_a_new_queue(server: Server, client: redis.Redis, s
         assert E_REDIS == caught.value.code
     client.config_set("maxclients", 1000)
     assert 0 == JobQueue(f"127.0.0.1:{server.port}").queue_length("q")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["ERR unknown", "MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381", "TRYAGAIN not now",
+     "CROSSSLOT Keys in request don't hash to the same slot", "CLUSTERDOWN The cluster is down",
+     "MASTERDOWN Link with MASTER is down", "READONLY You can't write", "LOADING the dataset",
+     "NOSCRIPT No matching script", "OOM is near", "NOPERM this user", "EXECABORT discarded",
+     "NOAUTH Authentication required.", "WRONGPASS invalid username-password pair",
+     "WRONGTYPE Operation", "BUSY running a script", "MISCONF cannot save", "NOREPLICAS write",
+     "UNBLOCKED force unblock"],
+)  # fmt: skip
+def test_an_answer_is_shown_whole(answer: str, jq: JobQueue) -> None:
+    """The first word of what a server answers is shown, also where redis-py takes it off."""
+    request = Command((b"EVAL", b"return redis.error_reply(ARGV[1])", 0, answer.encode()))
+    with pytest.raises(RedisError, match=rf"^\[EVAL\] {re.escape(answer)}$"):
+        jq._driver.send(request)
+    assert jq._driver.send(Command((b"PING",))) == b"PONG"
 
 
 # -- not allowed -------------------------------------------------------------
