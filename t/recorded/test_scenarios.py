@@ -40,6 +40,8 @@ def scene(_scene: Server) -> Server:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario(scenario: str, scene: Server) -> None:
     """All steps do as recorded, but for those that are listed, which do not."""
+    if scenario == "cluster without slots" and scene.version_name.startswith("valkey"):
+        pytest.skip("recorded with Redis; Valkey minds that the keys are of two slots first")
     steps = SCENARIOS[scenario]
     with stage_on(scene) as stage:
         try:
