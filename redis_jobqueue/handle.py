@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+import attrs
 import redis as redis_py
 
 from redis_jobqueue.address import Address, refused
@@ -71,6 +72,17 @@ def _seconds(value: Any, name: str, *, none: bool = False) -> Any:
     return number
 
 
+def _limited(address: Address, pool_size: Any, pool_timeout: Any) -> Address:
+    if pool_size is not _UNSET:
+        whole = isinstance(pool_size, int) and not isinstance(pool_size, bool) and pool_size > 0
+        if not whole and pool_size is not None:
+            raise refused("Attribute (pool_size) must be a whole number, 1 or more, or None")
+        address = attrs.evolve(address, pool_size=pool_size)
+    if pool_timeout is not _UNSET:
+        address = attrs.evolve(address, pool_timeout=_seconds(pool_timeout, "pool_timeout"))
+    return address
+
+
 def _flag(value: Any, name: str) -> bool:
     if value in (None, False, 0, "", "0"):
         return False
@@ -105,6 +117,8 @@ class Handle:
         reconnect_on_error: bool = _UNSET,
         connection_timeout: float | None = _UNSET,
         operation_timeout: float | None = _UNSET,
+        pool_size: int | None = _UNSET,
+        pool_timeout: float = _UNSET,
         max_datasize: int = MAX_DATASIZE,
         strings: str = _UNSET,
         namespace: Text = _UNSET,
@@ -124,6 +138,8 @@ class Handle:
         self._client = redis if isinstance(redis, redis_py.Redis) else None
         self._owned = shared is None
         if shared is not None:
+            if pool_size is not _UNSET or pool_timeout is not _UNSET:
+                raise refused("Attribute (pool_size, pool_timeout) is that of the queue shared")
             self._driver = shared._driver
             for name, value in (("reconnect_on_error", reconnect_on_error),
                                 ("connection_timeout", connection_timeout),
@@ -135,6 +151,7 @@ class Handle:
                 address = redis if isinstance(redis, Address) else address_of(redis)
             finally:
                 del redis  # it may hold a password, and tracebacks can show what a frame holds
+            address = _limited(address, pool_size, pool_timeout)
             if connection_timeout is _UNSET:
                 connection_timeout = address.connection_timeout
             if operation_timeout is _UNSET:
@@ -186,6 +203,11 @@ class Handle:
     def port(self) -> int | None:
         """The port; None as for `host`."""
         return self._driver.address.port
+
+    @property
+    def db(self) -> int:
+        """The number of the database."""
+        return self._driver.address.db
 
     @property
     def pool_size(self) -> int | None:

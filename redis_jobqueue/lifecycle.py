@@ -76,6 +76,7 @@ class Lifecycle:
         self._said = 0
         self._since = time.time()
         self._sweep = schedule.Sweep()
+        self._stuck: set[Text] = set()
         self._identity: Identity | None = None
         # Beats have a deadline of their own, so that a dead peer cannot hold them up.
         driver = queue._driver

@@ -117,12 +117,12 @@ class Management(Handle):
 
     @reports
     def add_jobs(
-        self, many: Iterable[Job | Mapping[str, Any]], *, batch_size: int = 1000, LPUSH: Any = False
+        self, jobs: Iterable[Job | Mapping[str, Any]], batch_size: int = 1000, *, LPUSH: Any = False
     ) -> list[Job]:
         """Add many jobs, in slices that are all or nothing.
 
         Args:
-            many: Jobs, or mappings to make them from.
+            jobs: Jobs, or mappings to make them from.
             batch_size: jobs in a slice at most.
             LPUSH: put them in front, the last one to be taken next.
 
@@ -138,7 +138,7 @@ class Management(Handle):
                 them were added, or none).
         """
         todo: list[Job] = []
-        for job in many:
+        for job in jobs:
             if not isinstance(job, (Job, Mapping)):
                 raise ArgumentError("Invalid argument (a job is a Job or a mapping)")
             todo.append(job if isinstance(job, Job) else Job(job))

@@ -27,7 +27,8 @@ class QueueView:
         waiting, processing, delayed, retrying, dead: jobs in each place.
         paused: whether claims skip it.
         concurrency: how many workers it should have, None if nobody said.
-        oldest_age: seconds since the next job was created, None if none waits.
+        oldest_age: seconds since the first or the last job that waits was created,
+            the older of the two; None if none waits.
         rate: jobs that ended in a second, since the last look; None at the first.
         counters: what was counted since the counting began.
     """

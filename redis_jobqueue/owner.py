@@ -10,11 +10,7 @@ from typing import Any
 from redis_jobqueue.arguments import ms_of
 from redis_jobqueue.checks import Text
 from redis_jobqueue.claiming import Claiming, ordered
-from redis_jobqueue.errors import (
-    ClaimLostError,
-    JobDeletedError,
-    JobQueueError,
-)
+from redis_jobqueue.errors import ClaimLostError, JobDeletedError, JobQueueError, RedisError
 from redis_jobqueue.handle import reports
 from redis_jobqueue.job import STATUS_COMPLETED, STATUS_CREATED, STATUS_FAILED, Job
 from redis_jobqueue.lifecycle import INTERVAL, LIFETIME
@@ -222,6 +218,10 @@ class Owner(Claiming):
                 "recovered jobs of dead owners",
                 extra={"jobs": done.jobs, "buried": done.buried, "dropped": done.dropped},
             )
+        for queue in set(done.stuck) - self._stuck:  # once, not with every look
+            log.error("nothing can be recovered into this queue: a key of it holds something else",
+                      extra={"queue": queue})  # fmt: skip
+        self._stuck = set(done.stuck)
         return done
 
     @reports
@@ -246,15 +246,16 @@ class Owner(Claiming):
             )
             for job, answer in zip(part, done):
                 try:
-                    self._ended(job, verb, answer)
+                    answers.append(self._ended(job, verb, answer))
                 except JobQueueError as refusal:
                     error = error or refusal
-            answers += done
         if error is not None:
             raise error
         return answers
 
-    def _ended(self, job: Job, verb: str, answer: int) -> None:
+    def _ended(self, job: Job, verb: str, answer: int | RedisError) -> int:
+        if isinstance(answer, RedisError):  # of this job alone, which is held as before
+            raise answer
         claim = held_by(job)
         identity = self._identity
         if identity is not None and identity.id == claim.owner:
@@ -267,6 +268,7 @@ class Owner(Claiming):
         if verb not in _AFTER:
             job.started = 0
         job.clear_modified()
+        return answer
 
     def _release(self, jobs: list[Job]) -> int:
         held, error = _held_among(jobs)

@@ -49,6 +49,9 @@ class JobQueue(Management):
         connection_timeout, operation_timeout: seconds to connect, and to read
             or write; None and 0 are no limit.  The default is none, and 0.1
             and 1 for a queue made from a dict, as in Perl.
+        pool_size: connections at most, None for no limit; a call beyond it
+            waits ``pool_timeout`` seconds (2) for a free one, then raises
+            `NetworkError`.
         max_datasize: bytes that a frozen field may have at most; the smaller
             of it and the server's ``maxmemory`` counts.
         strings: how octet strings written by Perl are read: ``auto`` (``str``

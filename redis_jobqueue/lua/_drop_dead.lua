@@ -22,9 +22,9 @@ local function drop_dead(claims, prefix, owner, highest, living)
         end
     end
     table.sort(dead, function(a, b) return tonumber(a.number) > tonumber(b.number) end)
-    local back = 0
-    for i, claim in ipairs(dead) do
-        if i > SLICE then break end
+    local back, done = 0, 0
+    for _, claim in ipairs(dead) do
+        if done == SLICE then return back, alive, true end
         local list, mine = prefix .. 'queue:' .. claim.queue,
             prefix .. 'processing:' .. claim.queue .. ':' .. owner
         if is(list, 'list') and is(mine, 'list') then
@@ -35,7 +35,8 @@ local function drop_dead(claims, prefix, owner, highest, living)
                 back = back + 1
             end
             redis.call('HDEL', claims, claim.field)
+            done = done + 1
         end
     end
-    return back, alive, #dead > SLICE
+    return back, alive, false
 end

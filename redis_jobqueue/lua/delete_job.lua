@@ -31,12 +31,17 @@ if is(KEYS[3], 'hash') then redis.call('HDEL', KEYS[3], ARGV[2]) end
 if there == 0 then return 0 end
 if queue and entry then
     redis.call('LREM', list, 0, entry)
-    if is(KEYS[2], 'set') then
+    if is(KEYS[2], 'set') or is(KEYS[2], 'none') then
         for _, member in ipairs(redis.call('SMEMBERS', KEYS[2])) do
             if string.match(member, '^(.*):[^:]*$') == queue then
                 local mine = ARGV[1] .. 'processing:' .. member
                 if is(mine, 'list') then redis.call('LREM', mine, 0, entry) end
             end
+        end
+        -- The list without an owner, unless a queue of that name has an owner's list there.
+        local shared = ARGV[1] .. 'processing:' .. queue
+        if is(shared, 'list') and redis.call('SISMEMBER', KEYS[2], queue) == 0 then
+            redis.call('LREM', shared, 0, entry)
         end
     end
 end

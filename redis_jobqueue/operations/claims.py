@@ -99,7 +99,11 @@ def start(owner: bytes, about: bytes, lifetime: int, keys: Keys) -> Operation[bo
             )
         )
     except RedisError as error:
-        if "nknown" in str(error) or "can't run this command" in str(error):
+        # The last words are those of servers before Redis 5, about what the script writes.
+        if any(
+            words in str(error)
+            for words in ("nknown", "can't run this command", "non deterministic commands")
+        ):
             raise RedisError(
                 "claims need a server that has LMOVE (Redis 6.2 or later); this one answers: "
                 + str(error)

@@ -76,11 +76,12 @@ def finish(
     delay: int = 0,
     limit: int = 0,
     max_size: int,
-) -> Operation[list[int]]:
+) -> Operation[list[int | RedisError]]:
     """End the claims of jobs of one owner id, at most `SLICE`; returns the script's answers.
 
-    ``delay`` is in ms.  After an answer the jobs' claims are over; after a
-    `NetworkError` they stand, and the next call of this verb is marked as a repeat.
+    ``delay`` is in ms.  After an answer the jobs' claims are over, but for that of a
+    job whose answer is an error; after a `NetworkError` they stand, and the next
+    call of this verb is marked as a repeat.
     """
     if contents is None:
         contents = [_content_once(job, verb, max_size) for job in jobs]
@@ -92,10 +93,7 @@ def finish(
         reply = yield request
     except NetworkError:
         reply = yield _finish_request(verb, claims, contents, keys, delay, limit)
-    for one in reply:
-        if isinstance(one, Exception):
-            raise RedisError(str(one))
-    return list(reply)
+    return [RedisError(f"[finish] {one}") if isinstance(one, Exception) else one for one in reply]
 
 
 def _content_once(job: Job, verb: str, max_size: int) -> Sequence[bytes]:

@@ -30,7 +30,8 @@ class QueueCounts:
         processing: entries that owners hold.
         paused: whether claims skip it.
         concurrency: how many workers it should have, None if nobody said.
-        oldest_age: seconds since the next job was created, None if none waits.
+        oldest_age: seconds since the first or the last job that waits was created,
+            the older of the two; None if none waits.
         counters: the `COUNTERS`.
     """
 
@@ -92,6 +93,8 @@ def counts(queues: Sequence[bytes] | None, keys: Keys) -> Operation[Counts]:
     ]
     for name in names:
         held = [keys.processing(name, owner) for owner in holders.get(name, ())]
+        if name not in lists:  # else this very key is the list of another queue's owner
+            held.append(keys.processing(name, None))
         read.append(
             Script("count_queue", (keys.queue(name), keys.stats(name), *held), (keys.prefix,))
         )
@@ -114,14 +117,14 @@ def _counted(
     answer: Sequence[Any], paused: bool, desired: bytes | None, now: float
 ) -> QueueCounts:
     waiting, processing, created, stats = answer
-    counted = dict(zip(stats[::2], stats[1::2]))
+    counted = {name: int(count) for name, count in zip(stats[::2], stats[1::2]) if count.isdigit()}
     try:
         age = max(now - float(created), 0.0) if created else None
     except ValueError:
         age = None
     return QueueCounts(
         waiting, processing, paused, read_concurrency(desired), age,
-        {name: int(counted.get(name.encode(), 0)) for name in COUNTERS},
+        {name: counted.get(name.encode(), 0) for name in COUNTERS},
     )  # fmt: skip
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import attrs
 
-from redis_jobqueue.keys import Keys
+from redis_jobqueue.checks import Text
+from redis_jobqueue.errors import RedisError
+from redis_jobqueue.keys import Keys, text
 from redis_jobqueue.operations.request import Operation, Script
 
 
@@ -26,12 +28,15 @@ class Recovered:
         buried: jobs at their limit of attempts, now among the dead.
         dropped: entries whose job was gone.
         owners: ids of the owners that were fenced.
+        stuck: queues to which nothing could go back, because a key of theirs
+            holds something else; what dead owners held of them stays in its list.
     """
 
     jobs: int = 0
     buried: int = 0
     dropped: int = 0
     owners: list[str] = attrs.field(factory=list)
+    stuck: list[Text] = attrs.field(factory=list)
 
 
 def turn(who: bytes, interval: int, keys: Keys) -> Operation[bool]:
@@ -78,9 +83,10 @@ def recover(
             continue
         done.owners.append(suspect.decode("latin-1"))
         mine = [name for name in queues if queue is None or name == queue]
+        emptied = 0
         for name in mine:
-            yield from _slices(name, suspect, limit_of, keys, done)
-        if len(mine) == len(queues):
+            emptied += yield from _slices(name, suspect, limit_of, keys, done)
+        if emptied == len(queues):
             yield Script("forget_owner", (keys.heartbeat, keys.about), (suspect,))
     if queue is not None and owner is None:
         yield from _slices(queue, None, limit, keys, done)
@@ -111,24 +117,33 @@ def read_about(raw: bytes) -> dict[str, Any]:
 
 def _slices(
     queue: bytes, owner: bytes | None, limit: int, keys: Keys, done: Recovered
-) -> Operation[None]:
+) -> Operation[bool]:
+    # One list, which bars the way to no other; returns whether it was emptied.
     name = owner.decode("latin-1") if owner is not None else "an unknown owner"
     why = f"its attempts are used up: {name} died while it worked on the job"
     more = True
     while more:
-        reply = yield Script(
-            "recover",
-            (
-                keys.heartbeat, keys.lists, keys.attempts, keys.dead,
-                keys.processing(queue, owner), keys.queue(queue), keys.stats(queue),
-                keys.cancelled,
-            ),  # fmt: skip
-            (keys.prefix, queue, owner or b"", b"%d" % limit, why.encode("ascii", "replace")),
-        )
+        try:
+            reply = yield Script(
+                "recover",
+                (
+                    keys.heartbeat, keys.lists, keys.attempts, keys.dead,
+                    keys.processing(queue, owner), keys.queue(queue), keys.stats(queue),
+                    keys.cancelled,
+                ),  # fmt: skip
+                (keys.prefix, queue, owner or b"", b"%d" % limit, why.encode("ascii", "replace")),
+            )
+        except RedisError as error:
+            if "WRONGTYPE" not in str(error):
+                raise
+            if text(queue) not in done.stuck:
+                done.stuck.append(text(queue))
+            return False
         if reply[0] == -1:  # the owner lives after all
-            return
+            return False
         moved, buried, dropped, rest = reply
         done.jobs += moved
         done.buried += buried
         done.dropped += dropped
         more = bool(rest)
+    return True

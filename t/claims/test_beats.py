@@ -235,6 +235,24 @@ def test_more_than_a_slice(jq: JobQueue, client: redis.Redis, owner: Owner) -> N
     assert expected == ids(client, queue_key())
 
 
+def test_more_than_a_slice_that_cannot_go_back(
+    jq: JobQueue, client: redis.Redis, owner: Owner
+) -> None:
+    """Claims of a queue whose key holds something else end no beat, and bar no other's way."""
+    add_many(jq, 120, "bad"), add_many(jq, 120)
+    for queue in ("bad", "q"):
+        while owner.claim_many(queue, 60):  # nobody refers to them
+            pass
+    client.set(queue_key("bad"), "something else")
+    gc.collect()
+    owner.beat()
+    assert 120 == client.llen(queue_key())
+    assert 120 == client.llen(held_key(owner, "bad"))
+    owner.stop()
+    client.delete(queue_key("bad"))
+    assert 120 == jq.recover().jobs
+
+
 def test_a_late_beat_is_harmless(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:
     """A beat made before a claim and executed after it takes nothing away."""
     add(jq)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import redis
-from support.server import Server
+from support.server import Server, eventually
 from support.watching import watched
 
 from claims.tools import (
@@ -17,6 +17,7 @@ from claims.tools import (
     LISTS,
     LONG,
     PREFIX,
+    Caller,
     add,
     add_many,
     claimed,
@@ -76,6 +77,10 @@ def test_counts(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:
     assert age is not None
     assert 99 < age < 200
     assert counted.queues["wanted"].oldest_age is None
+    jq.add_job({"queue": "other", "expire": 60}, LPUSH=True)  # in front of the older one
+    age = jq.counts(["other"]).queues["other"].oldest_age
+    assert age is not None
+    assert 99 < age < 200
 
 
 def test_counts_of_some(jq: JobQueue, owner: Owner) -> None:
@@ -122,7 +127,9 @@ def test_damaged_numbers(jq: JobQueue, client: redis.Redis) -> None:
     client.set(queue_key("text"), "no list")
     client.set("JobQueue:stats:q", "no hash")
     client.hset("JobQueue:concurrency:queues", mapping={"q": "many", "odd": "3 x"})
+    client.hset("JobQueue:stats:odd", mapping={"claimed": "many", "failed": 3})
     counted = jq.counts()
+    assert (0, 3) == tuple(counted.queues["odd"].counters[name] for name in ("claimed", "failed"))
     assert (1, None) == (counted.queues["q"].waiting, counted.queues["q"].concurrency)
     assert (1, None) == (counted.queues["odd"].waiting, counted.queues["odd"].oldest_age)
     assert jq.desired_concurrency("odd") is None
@@ -175,6 +182,7 @@ def test_processing_of_the_list_without_an_owner(
     assert (only, None) == (row.id, row.owner)
     (place,) = jq.locate(only)
     assert ("processing", "q", None) == (place.kind, place.queue, place.owner)
+    assert 1 == jq.counts(["q"]).queues["q"].processing
 
 
 def test_find_jobs(jq: JobQueue, client: redis.Redis) -> None:
@@ -288,6 +296,46 @@ def test_health(own_server: Server, make_server: Callable[..., Server]) -> None:
             mine.health()
     with JobQueue(make_server(appendonly="yes").url) as mine:
         assert mine.health().persistent is True
+
+
+def test_health_of_a_server_that_takes_no_writes(
+    own_server: Server, make_server: Callable[..., Server]
+) -> None:
+    """A replica, and a master without its replicas, are described; claims are not possible."""
+    with JobQueue(own_server.url) as jq, own_server.client() as client:
+        client.config_set("min-replicas-to-write", 1)
+        assert ("master", False) == (jq.health().role, jq.health().claims)
+        client.config_set("min-replicas-to-write", 0)
+        client.replicaof("127.0.0.1", make_server().port)
+        assert ("slave", False) == (jq.health().role, jq.health().claims)
+
+
+def test_the_use_of_the_pool(server: Server, client: redis.Redis) -> None:
+    """Calls beyond the pool's limit are refused in time; a wait of an owner takes none of it."""
+    with JobQueue(server.url, pool_size=1, pool_timeout=5) as jq, jq.owner() as owner:
+        waiting = Caller(lambda: owner.claim("q", blocking=True, timeout=30)).start()
+        eventually(lambda: owner._wakes, "the owner waits")
+        assert (1, 0) == (jq.health().pool_size, jq.health().pool_used)
+        owner.complete(add(jq) and waiting.get())
+    with JobQueue(server.url) as other:
+        with JobQueue(server.url, pool_size=2, pool_timeout=0.1, timeout=60) as jq:
+            takers = [Caller(lambda: jq.get_next_job("q", blocking=True)).start()]
+            eventually(lambda: jq._driver.in_use == 1, "the first call waits")
+            assert (2, 1) == (jq.health().pool_size, jq.health().pool_used)
+            takers.append(Caller(lambda: jq.get_next_job("q", blocking=True)).start())
+            eventually(lambda: jq._driver.in_use == 2, "the second call waits")
+            with pytest.raises(NetworkError, match="none of the 2 connections was free"):
+                jq.queue_length("q")
+            add_many(other, 2)
+            assert all(taker.get() for taker in takers)
+            assert 0 == jq.queue_length("q")
+    for wrong in (0, -1, True, "5", 2.5):
+        with pytest.raises(ArgumentError, match="pool_size"):
+            JobQueue(server.url, pool_size=wrong)
+    with pytest.raises(ArgumentError, match="pool_timeout"):
+        JobQueue(server.url, pool_timeout=-1)
+    with pytest.raises(ArgumentError, match="of the queue shared"):
+        JobQueue(other, pool_size=3)
 
 
 def test_the_servers_time(jq: JobQueue, client: redis.Redis) -> None:

@@ -362,6 +362,32 @@ def test_two_reapers_at_once(jq: JobQueue, client: redis.Redis) -> None:
     assert 0 == client.exists(LISTS, ABOUT, HEARTBEAT)
 
 
+def test_a_queue_that_takes_nothing_holds_up_no_other(
+    jq: JobQueue, client: redis.Redis, owner: Owner, caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What cannot go back stays in its list and is named; all else is recovered, also later."""
+    dead = []
+    for queue in ("a", "bad", "z"):
+        add(jq, queue)
+        dead.append(dies_with(jq, client, 1, queue))
+    client.set(queue_key("bad"), "something else")
+    done = jq.recover()
+    assert (2, ["bad"]) == (done.jobs, done.stuck)
+    assert {each.id for each in dead} == set(done.owners)
+    assert 1 == client.llen(held_key(dead[1], "bad"))
+    monkeypatch.setattr(owner._heart, "may_reap", lambda: True)
+    for _ in range(2):
+        client.delete("JobQueue:owners:reaper")
+        assert owner.recover().stuck == ["bad"]
+    told = [each for each in caplog.records if "nothing can be recovered" in each.message]
+    assert ["bad"] == [each.queue for each in told]
+    client.delete(queue_key("bad"))
+    assert (1, []) == (jq.recover().jobs, jq.recover().stuck)
+    assert 0 == client.exists(LISTS)
+    assert [owner.id.encode()] == client.hkeys(ABOUT)
+
+
 def test_a_paused_queue_is_recovered(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:
     """Orphans of a paused queue come back to it and wait."""
     add(jq)

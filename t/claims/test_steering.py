@@ -254,7 +254,9 @@ def test_add_jobs_that_the_server_refuses(own_server: Server) -> None:
 # Delete and update.
 
 
-@pytest.mark.parametrize("where", ["waiting", "held", "delayed", "retrying", "dead", "finished"])
+@pytest.mark.parametrize(
+    "where", ["waiting", "held", "shared", "delayed", "retrying", "dead", "finished"]
+)
 def test_delete(
     where: str, jq: JobQueue, client: redis.Redis, owner: Owner
 ) -> None:
@@ -263,7 +265,9 @@ def test_delete(
         job = jq.add_job({"queue": "q", "expire": LONG}, delay=1000)
     else:
         job = add(jq)
-        if where != "waiting":
+        if where == "shared":
+            client.lmove(queue_key(), "JobQueue:processing:q", "LEFT", "LEFT")
+        elif where != "waiting":
             job = claimed(owner)
         if where == "retrying":
             owner.retry(job, 1000)
