@@ -60,7 +60,7 @@ class Claiming(Lifecycle):
         """
         names = self._names(queue)
         if not blocking:
-            jobs = self._claim(names, 1, mark, order, self._jq._driver.send)
+            jobs = self._claim(names, 1, mark, order, self._driver.send)
             return jobs[0] if jobs else None
         seconds = self._jq.timeout if timeout is None else ms_of(timeout, "timeout") / 1000
         return self._wait_for(names, seconds, mark, order)
@@ -74,7 +74,7 @@ class Claiming(Lifecycle):
         Does not wait.  Arguments and errors are those of `claim`.
         """
         many = min(count_of(count, "count"), claims.SLICE)
-        return self._claim(self._names(queue), many, mark, order, self._jq._driver.send)
+        return self._claim(self._names(queue), many, mark, order, self._driver.send)
 
     # Behind them.
 
@@ -142,7 +142,7 @@ class Claiming(Lifecycle):
 
         def send(request: Request) -> Any:
             # The repeat of a request that cost the connection goes another way.
-            return (self._jq._driver if waiting.closed else waiting).send(request)
+            return (self._driver if waiting.closed else waiting).send(request)
 
         try:
             while True:
@@ -167,7 +167,7 @@ class Claiming(Lifecycle):
             self._give_back(names, waiting, wake)
 
     def _open(self, names: list[bytes], wake: Wake) -> Waiting:
-        waiting = waiting_for(self._jq._driver, self._keys, names, wake, self._wait_modes)
+        waiting = waiting_for(self._driver, self._keys, names, wake, self._wait_modes)
         self._mode = waiting.mode
         return waiting
 

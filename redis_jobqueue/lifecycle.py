@@ -22,7 +22,7 @@ from redis_jobqueue.identity import Identity, new_identity, prefix_of
 from redis_jobqueue.job import Job
 from redis_jobqueue.operations import claims, schedule
 from redis_jobqueue.operations.request import Operation
-from redis_jobqueue.waiting import MODES, Waiting, Wake, waiting_for
+from redis_jobqueue.waiting import ANSWER, MODES, Waiting, Wake, waiting_for
 
 if TYPE_CHECKING:
     from redis_jobqueue.handle import Handle
@@ -78,8 +78,16 @@ class Lifecycle:
         self._sweep = schedule.Sweep()
         self._stuck: set[Text] = set()
         self._identity: Identity | None = None
-        # Beats have a deadline of their own, so that a dead peer cannot hold them up.
-        driver = queue._driver
+        # Without a deadline a peer that went silent would keep a call, and a stop, for ever.
+        driver = self._driver = queue._driver
+        if not driver.operation_timeout:
+            self._driver = Driver(
+                driver.address,
+                reconnect_on_error=driver.reconnect_on_error,
+                connection_timeout=driver.connection_timeout or ANSWER,
+                operation_timeout=ANSWER,
+            )
+        # Beats have a shorter one, so that several fit into a lifetime.
         slow = min(lifetime / 3, 5.0)
         self._beats = Driver(
             driver.address,
@@ -122,7 +130,7 @@ class Lifecycle:
         if self._mode is None:
             wake = Wake()
             try:
-                waiting = waiting_for(self._jq._driver, self._keys, [b"-"], wake, self._wait_modes)
+                waiting = waiting_for(self._driver, self._keys, [b"-"], wake, self._wait_modes)
                 self._mode = waiting.mode
                 waiting.close()
             finally:
@@ -187,6 +195,8 @@ class Lifecycle:
             return back + self._beats.run(leave)
         finally:
             self._beats.close()
+            if self._driver is not self._jq._driver:
+                self._driver.close()
 
     def interrupt(self) -> None:
         """Refuse new claims, and end those that wait; safe in a signal handler."""
@@ -215,7 +225,7 @@ class Lifecycle:
 
     def _run(self, operation: Operation[T]) -> T:
         self._check_process()
-        return self._jq._driver.run(operation)
+        return self._driver.run(operation)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from redis_jobqueue.arguments import ms_of
+from redis_jobqueue.arguments import count_of, ms_of
 from redis_jobqueue.checks import Text
 from redis_jobqueue.claiming import Claiming, ordered
 from redis_jobqueue.errors import ClaimLostError, JobDeletedError, JobQueueError, RedisError
@@ -15,13 +15,15 @@ from redis_jobqueue.handle import reports
 from redis_jobqueue.job import STATUS_COMPLETED, STATUS_CREATED, STATUS_FAILED, Job
 from redis_jobqueue.lifecycle import INTERVAL, LIFETIME
 from redis_jobqueue.operations import claims, finishing, recovery, schedule
-from redis_jobqueue.operations.claims import held_by
+from redis_jobqueue.operations.claims import SLICE, held_by
 from redis_jobqueue.operations.recovery import Recovered
 
 log = logging.getLogger("redis_jobqueue")
 
 MAX_ATTEMPTS = 5
 """Deliveries after which recovery buries a job whose owner set no limit of its own."""
+PROMOTED = 10_000
+"""Due jobs that one call of `Owner.promote_due` puts into their queues at most."""
 
 
 class Owner(Claiming):
@@ -53,13 +55,21 @@ class Owner(Claiming):
 
         Between jobs it recovers orphans and promotes due jobs (`upkeep`).
         Ends when no job came for ``timeout`` seconds; 0 never.
+
+        Raises:
+            NetworkError, RedisError: the server cannot be asked, also when
+                asked again.  What is held stays so; start a new loop (a
+                `Worker` waits for the server by itself).
         """
         last = time.monotonic()
         tended = 0.0
         while not self._stopping:
             if time.monotonic() - tended >= self.interval:
                 tended = time.monotonic()
-                self.upkeep()
+                try:
+                    self.upkeep()
+                except JobQueueError as error:  # the claim tells whether it matters
+                    log.debug("upkeep failed: %s", error)
             left = last + timeout - time.monotonic() if timeout else self.interval
             if left <= 0:
                 return
@@ -106,7 +116,7 @@ class Owner(Claiming):
             return None
         if claim.owner != identity.id:  # fenced or not, it is finished under its own id
             self._finish("complete", [job])
-            claimed = self._ask(names, 1, mark, self._jq._driver.send)
+            claimed = self._ask(names, 1, mark, self._driver.send)
             self.dangling = self._note(claimed)
             return claimed.jobs[0] if claimed.jobs else None
         for name in names:
@@ -146,14 +156,20 @@ class Owner(Claiming):
         self._finish("fail", [job])
 
     @reports
-    def retry(self, job: Job, delay: float = 0.0) -> bool:
+    def retry(self, job: Job, delay: float = 0.0, *, limit: int | None = None) -> bool:
         """Let a job come again after ``delay`` seconds, one attempt poorer.
 
+        Args:
+            job: a held job.
+            delay: seconds.
+            limit: attempts at which it is buried instead; 0 for no limit, None
+                for the ``max_attempts`` of the owner.
+
         Returns:
-            False if its attempts are used up (``max_attempts`` of the owner):
-            it was buried instead.
+            False if its attempts are used up: it was buried instead.
         """
-        return 2 not in self._finish("retry", [job], delay=ms_of(delay, "delay"))
+        most = self.max_attempts if limit is None else count_of(limit, "limit", least=0)
+        return 2 not in self._finish("retry", [job], delay=ms_of(delay, "delay"), limit=most)
 
     @reports
     def bury(self, job: Job, reason: Text | None = None) -> None:
@@ -226,22 +242,50 @@ class Owner(Claiming):
 
     @reports
     def upkeep(self) -> None:
-        """Recover orphans, promote due jobs, and tend the sets, each a bounded step."""
-        self.recover()
-        self._run(schedule.promote_due(None, 100, self._keys))
-        for job_id in self._run(schedule.sweep(self._sweep, self._keys)):
-            log.warning("an id without a job was dropped", extra={"job_id": job_id})
+        """Promote due jobs, recover orphans, and tend the sets; one that fails bars no other.
+
+        Raises:
+            NetworkError, RedisError: of the first that failed.
+        """
+        error: JobQueueError | None = None
+        for step in (self.promote_due, self.recover, self._tend_sets):
+            try:
+                step()
+            except JobQueueError as failed:
+                error = error or failed
+        if error is not None:
+            raise error
+
+    def promote_due(self) -> int:
+        """Put jobs that are due into their queues, in steps that are short for the server.
+
+        Returns:
+            How many; more may be due after `PROMOTED` of them.
+        """
+        done = 0
+        while done < PROMOTED:
+            more = len(self._run(schedule.promote_due(None, SLICE, self._keys)).jobs)
+            done += more
+            if more < SLICE:
+                break
+        return done
 
     # Behind them.
 
-    def _finish(self, verb: str, jobs: list[Job], *, delay: int = 0) -> list[int]:
+    def _tend_sets(self) -> None:
+        for job_id in self._run(schedule.sweep(self._sweep, self._keys)):
+            log.warning("an id without a job was dropped", extra={"job_id": job_id})
+
+    def _finish(
+        self, verb: str, jobs: list[Job], *, delay: int = 0, limit: int = 0
+    ) -> list[int]:
         held, error = _held_among(jobs)
         answers: list[int] = []
         for part, contents in finishing.slices(verb, held, self._jq.max_datasize):
             done = self._run(
                 finishing.finish(
-                    verb, part, self._keys, contents=contents, delay=delay,
-                    limit=self.max_attempts, max_size=self._jq.max_datasize,
+                    verb, part, self._keys, contents=contents, delay=delay, limit=limit,
+                    max_size=self._jq.max_datasize,
                 )  # fmt: skip
             )
             for job, answer in zip(part, done):
