@@ -150,8 +150,7 @@ class Claiming(Lifecycle):
                 if jobs:
                     return jobs[0]
                 left = ends - time.monotonic() if ends is not None else 3600.0
-                if left <= 0 or self._nudged:
-                    self._nudged = False
+                if left <= 0 or self._take_nudge():
                     return None
                 try:
                     waiting.wait(left)
@@ -159,12 +158,18 @@ class Claiming(Lifecycle):
                     if not waiting.closed:
                         raise
                 wake.clear()
+                if self._take_nudge():  # with no claim more: whoever nudged may want none
+                    return None
                 if waiting.closed and not self._stopping:
                     waiting.close()  # what is left of it
                     waiting = self._open(names, wake)
         finally:
             self._wakes.discard(wake)
             self._give_back(names, waiting, wake)
+
+    def _take_nudge(self) -> bool:
+        nudged, self._nudged = self._nudged, False
+        return nudged
 
     def _open(self, names: list[bytes], wake: Wake) -> Waiting:
         waiting = waiting_for(self._driver, self._keys, names, wake, self._wait_modes)

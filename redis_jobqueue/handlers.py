@@ -154,18 +154,20 @@ class Table:
         ]
         return max(each.retries for each in rows)
 
+    def get(self, queue: Text, job: Job) -> Handler | None:
+        """Give the handler of a job that came from this queue; None if there is none."""
+        row = self._rows.get(queue)
+        return row.get(job.job or "") if isinstance(row, dict) else row
+
     def find(self, queue: Text, job: Job) -> Handler:
         """Give the handler of a job that came from this queue.
 
         Raises:
             Bury: nobody handles it.
         """
-        row = self._rows.get(queue)
-        if isinstance(row, dict):
-            row = row.get(job.job or "")
-        if row is None:
+        if (found := self.get(queue, job)) is None:
             raise Bury(f"no handler for job {job.job!r} of queue {queue!r}")
-        return row
+        return found
 
 
 def _row(queue: Text, given: Any) -> Handler | dict[Text, Handler]:

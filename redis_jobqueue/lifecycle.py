@@ -205,7 +205,7 @@ class Lifecycle:
             wake.set()
 
     def nudge(self) -> None:
-        """End a blocking claim that waits, or the next one that would: it brings None."""
+        """End a blocking claim that waits, or the next one that would: it gives None."""
         self._nudged = True
         for wake in list(self._wakes):
             wake.set()

@@ -7,26 +7,34 @@ import threading
 import time
 from typing import Any, Protocol
 
+from redis_jobqueue.errors import ClaimLostError, JobDeletedError
 from redis_jobqueue.job import Job
 
 log = logging.getLogger("redis_jobqueue.worker")
+
+NOT_OURS = (ClaimLostError, JobDeletedError)
+"""The job was taken away or deleted while it ran."""
 
 
 class Middleware(Protocol):
     """Is told of each job; called in the thread that runs it.
 
-    An exception in `before` counts as the job's own; one in the others is
-    logged and changes nothing.
+    After `before` comes either `after` or `on_error`, once.  An exception in
+    `before` counts as the job's own; one in the others is logged and changes
+    nothing.
     """
 
     def before(self, job: Job) -> None:
-        """Called before the handler."""
+        """Called before the handler is looked up."""
 
     def after(self, job: Job, result: Any) -> None:
         """Called when the job was completed, and that is stored."""
 
     def on_error(self, job: Job, error: BaseException) -> None:
-        """Called when the job failed, before it is put where it goes next."""
+        """Called when the job failed, before it is put where it goes next.
+
+        `ClaimLostError` and `JobDeletedError` say that nothing of it is stored.
+        """
 
 
 class Counting:
@@ -50,7 +58,9 @@ class Counting:
             self.done += 1
 
     def on_error(self, job: Job, error: BaseException) -> None:
-        """Count a failed attempt."""
+        """Count a failed attempt; one whose claim was lost is another's."""
+        if isinstance(error, NOT_OURS):
+            return
         with self._lock:
             self.failed += 1
 
@@ -72,6 +82,9 @@ class Logging:
 
     def on_error(self, job: Job, error: BaseException) -> None:
         """Log the kind of error; its text may hold what the job holds."""
+        if isinstance(error, NOT_OURS):  # the worker has told of that
+            self._seconds(job)
+            return
         log.warning(
             "job failed: %s",
             type(error).__name__,

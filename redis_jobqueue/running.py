@@ -13,9 +13,10 @@ from typing import Any, Protocol, TypeVar
 
 from redis_jobqueue.children import Failed, Nursery
 from redis_jobqueue.errors import (
-    ClaimLostError,
+    E_REDIS,
     JobDeletedError,
     JobQueueError,
+    MaxMemoryError,
     NetworkError,
     RedisError,
     StorableError,
@@ -23,6 +24,7 @@ from redis_jobqueue.errors import (
 from redis_jobqueue.handlers import (
     ERROR_FIELD,
     Bury,
+    Died,
     Drop,
     Handler,
     Retry,
@@ -32,8 +34,9 @@ from redis_jobqueue.handlers import (
     describe,
 )
 from redis_jobqueue.job import Job
-from redis_jobqueue.keys import text
-from redis_jobqueue.middleware import Middleware
+from redis_jobqueue.keys import octets, text
+from redis_jobqueue.middleware import NOT_OURS, Middleware
+from redis_jobqueue.operations.jobs import delete_job
 from redis_jobqueue.owner import Owner
 from redis_jobqueue.queue import JobQueue
 
@@ -42,7 +45,14 @@ T = TypeVar("T")
 log = logging.getLogger("redis_jobqueue.worker")
 
 # Answers of a server that will serve us again: settle anew, do not give up.
-_PASSING = ("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY")
+_PASSING = (
+    "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MISCONF",
+    "NOREPLICAS", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
+)  # fmt: skip
+SERVERS = (NetworkError, MaxMemoryError, RedisError)
+"""What the server, and not the job, is the reason of."""
+TRIES = 6
+"""How often another refusal is met before the job is let go, to be run once more."""
 
 
 class Boss(Protocol):
@@ -50,6 +60,9 @@ class Boss(Protocol):
 
     jq: JobQueue
     table: Table
+
+    retry_limit: int
+    """Attempts at which a job is buried whatever retries it has, 0 for none."""
 
     @property
     def owner(self) -> Owner:
@@ -77,38 +90,43 @@ class Runner:
         self._nursery = nursery
 
     def run(self, job: Job) -> None:
-        """Run a held job to whatever end; raises nothing that the handler raised."""
-        try:
-            self._settle(lambda: job.begun())
-            try:
-                result = self._execute(job)
-            except Exception as error:
-                self._failed(job, error)
-            else:
-                self._completed(job, result)
-        except ClaimLostError:
-            log.warning(
-                "the claim on a job was lost; what it did is not stored",
-                extra={"job_id": job.id},
-            )
-        except JobDeletedError:
-            log.info("a job was deleted while it ran", extra={"job_id": job.id})
+        """Run a held job to whatever end; raises nothing that the handler raised.
 
-    def _execute(self, job: Job) -> Any:
-        queue = text(job._claim.queue)
-        handler = self._boss.table.find(queue, job)
+        Raises:
+            NetworkError, RedisError: the worker ends, or gave up, before the
+                server took what became of the job.
+        """
+        queue, told = text(job._claim.queue), False
+        handler = self._boss.table.get(queue, job)
         try:
-            # What cannot be read will not be readable at the next attempt either.
-            handler.retries_of(job)
-            if self._nursery is None:
-                job.workload
-        except StorableError as error:
-            raise Bury(f"its data cannot be read: {error}") from error
-        for each in self._middleware:
-            each.before(job)
+            self._settle(job.begun)
+            try:
+                for each in self._middleware:
+                    each.before(job)
+                result = self._execute(self._boss.table.find(queue, job), job)
+            except BaseException as error:  # sys.exit() of a handler ends its job, not its slot
+                told = True
+                self._failed(job, handler, error)
+            else:
+                self._completed(job, handler, result)
+        except NOT_OURS as error:
+            if isinstance(error, JobDeletedError):
+                log.info("a job was deleted while it ran", extra={"job_id": job.id})
+            else:
+                log.warning(
+                    "the claim on a job was lost; what it did is not stored",
+                    extra={"job_id": job.id},
+                )
+            if not told:
+                self._tell_each("on_error", job, error)
+
+    def _execute(self, handler: Handler, job: Job) -> Any:
+        # What cannot be read will not be readable at the next attempt either.
+        handler.retries_of(job)
         if self._nursery is not None:
             self._nursery.run(handler, job)
             return job.result
+        job.workload
         if handler.timeout is None:
             return call(handler.function, job)
         timer = threading.Timer(handler.timeout, _tell, (job,))
@@ -119,61 +137,77 @@ class Runner:
         finally:
             timer.cancel()
 
-    def _completed(self, job: Job, result: Any) -> None:
+    def _completed(self, job: Job, handler: Handler | None, result: Any) -> None:
         try:
             self._settle(lambda: self._boss.owner.complete(job))
-        except (ClaimLostError, JobDeletedError):
-            raise
-        except (NetworkError, RedisError):
+        except (*NOT_OURS, *SERVERS):
             raise
         except JobQueueError as error:
             # The result has no Perl form, or is too large: that is a failure of the job.
-            job.result = ""
-            self._failed(job, error)
+            self._failed(job, handler, error)
             return
         self._tell_each("after", job, result)
 
-    def _failed(self, job: Job, error: Exception) -> None:
-        if isinstance(error, (ClaimLostError, JobDeletedError)):
-            raise error
+    def _failed(self, job: Job, handler: Handler | None, error: BaseException) -> None:
+        if isinstance(error, Died) and self._boss.forced:
+            return  # we killed its process, and the job is back in its queue
         self._tell_each("on_error", job, error)
+        line, trace = self._words(error)
+        # What the handler left in the job may be what cannot be stored: then the
+        # reason alone is, and without the traceback if even that is too much.
+        for kept in (trace, trace, None):
+            job.message = line
+            if kept is not None:
+                job.meta_data[ERROR_FIELD] = kept
+            try:
+                return self._end(job, handler, error)
+            except (*NOT_OURS, *SERVERS):
+                raise
+            except Exception as unfit:
+                log.warning(
+                    "changes of a failed job cannot be stored: %s", type(unfit).__name__,
+                    extra={"job_id": job.id},
+                )  # fmt: skip
+            job.clear_modified()
+        # A back-off of the user's that raises, say: the job must not run for ever.
+        self._settle(lambda: self._boss.owner.bury(job, line))
+
+    def _words(self, error: BaseException) -> tuple[str, str | None]:
+        # What the job's message says, and the traceback where there is one to keep.
+        line, trace = (error.line, error.trace) if isinstance(error, Failed) else describe(error)
+        if _unreadable(error):
+            return ascii_line(f"its data cannot be read: {error}"), trace
+        if isinstance(error, Bury):
+            return ascii_line(str(error)) or "Bury", trace if error.__cause__ else None
+        return line, None if isinstance(error, (Retry, Drop)) else trace
+
+    def _end(self, job: Job, handler: Handler | None, error: BaseException) -> None:
         owner = self._boss.owner
         if isinstance(error, Drop):
-            self._settle(lambda: self._boss.jq.delete_job(job))
-            try:
-                self._settle(lambda: owner.complete(job))
-            except JobDeletedError:
-                return
-        line, trace = (error.line, error.trace) if isinstance(error, Failed) else describe(error)
-        job.message = line
-        if isinstance(error, Bury):
-            reason = ascii_line(str(error)) or "Bury"
-            if error.__cause__ is not None:
-                _keep(job, trace)
-            self._settle(lambda: owner.bury(job, reason))
-            return
-        if not isinstance(error, Retry):
-            _keep(job, trace)
-        handler = self._handler_of(job)
-        if job.attempt > handler.retries_of(job):
+            self._settle(lambda: owner._run(delete_job(octets(job.id, "id"), owner._keys)))
+            self._settle(lambda: owner.complete(job))  # which finds that it is gone
+        elif (
+            handler is None or isinstance(error, Bury) or _unreadable(error)
+            or job.attempt > handler.retries_of(job)
+        ):  # fmt: skip
             self._settle(lambda: owner.bury(job))
-            return
-        delay = error.delay if isinstance(error, Retry) else None
-        wait = handler.backoff.delay(job.attempt) if delay is None else max(delay, 0.0)
-        self._settle(lambda: owner.retry(job, wait))
-
-    def _handler_of(self, job: Job) -> Handler:
-        return self._boss.table.find(text(job._claim.queue), job)
+        else:
+            delay = error.delay if isinstance(error, Retry) else None
+            wait = handler.backoff.delay(job.attempt) if delay is None else delay
+            self._settle(lambda: owner.retry(job, wait, limit=self._boss.retry_limit))
 
     def _settle(self, action: Callable[[], T]) -> T:
+        tries = 0
         while True:
             try:
                 done = action()
-            except (NetworkError, RedisError) as error:
-                passing = isinstance(error, NetworkError) or any(
+            except SERVERS as error:
+                # Of other refusals nobody knows whether they pass: a few more tries.
+                passes = not isinstance(error, RedisError) or any(
                     word in str(error) for word in _PASSING
                 )
-                if not passing or self._boss.forced:
+                tries += not passes
+                if tries == TRIES or "WRONGTYPE" in str(error) or self._boss.forced:
                     raise
                 self._boss.lost(error)
             else:
@@ -184,8 +218,13 @@ class Runner:
         for each in self._middleware:
             try:
                 getattr(each, what)(job, news)
-            except Exception:
+            except Exception as error:
+                error.__context__ = None  # what the handler raised may show what the job holds
                 log.exception("middleware failed", extra={"job_id": job.id})
+
+
+def _unreadable(error: BaseException) -> bool:
+    return isinstance(error, StorableError) and error.code == E_REDIS
 
 
 def _tell(job: Job) -> None:
@@ -193,7 +232,3 @@ def _tell(job: Job) -> None:
     if claim is not None:
         log.warning("a job runs longer than its time limit", extra={"job_id": job.id})
         claim.cancelled = True
-
-
-def _keep(job: Job, trace: str) -> None:
-    job.meta_data[ERROR_FIELD] = trace

@@ -39,7 +39,6 @@ from redis_jobqueue import (
     MaxMemoryError,
     NetworkError,
     Owner,
-    RedisError,
     StorableError,
 )
 from redis_jobqueue.lua import SCRIPTS
@@ -281,42 +280,6 @@ def test_release_skips_what_is_not_held(
     assert 3 == owner.release([done, lost, deleted, unfit, *rest])
     assert expected[3:] == ids(client, queue_key())
     assert 4 == len([each for each in caplog.records if each.levelno == logging.WARNING])
-
-
-def test_a_queue_that_takes_nothing_holds_up_no_other(
-    jq: JobQueue, client: redis.Redis, owner: Owner, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Jobs of a queue whose key holds something else stay held; all others go back."""
-    caplog.set_level(logging.WARNING, "redis_jobqueue")
-    expected = add_many(jq, 150)
-    held = owner.claim_many("q", 100) + owner.claim_many("q", 50)
-    stuck = add(jq, queue="bad")
-    (bad,) = owner.claim_many("bad", 1)
-    client.set(queue_key("bad"), "something else")
-    assert 150 == owner.release([*held[:50], bad, *held[50:]])
-    assert expected == ids(client, queue_key())
-    assert [bad] == owner.held and [stuck.id] == ids(client, held_key(owner, "bad"))
-    assert 1 == len(caplog.records)
-    client.delete(queue_key("bad"))
-    assert 1 == owner.release(bad)
-    assert [stuck.id] == ids(client, queue_key("bad"))
-
-
-def test_complete_many_beside_a_wrong_key(
-    jq: JobQueue, client: redis.Redis, owner: Owner
-) -> None:
-    """One that cannot be ended is told when all the others are, and stays held."""
-    add_many(jq, 3)
-    add(jq, queue="bad")
-    (bad,) = owner.claim_many("bad", 1)
-    good = owner.claim_many("q", 3)
-    client.set(queue_key("bad"), "something else")
-    with pytest.raises(RedisError, match="WRONGTYPE"):
-        owner.complete_many([bad, *good])
-    assert [bad] == owner.held
-    assert ["__completed__"] * 3 == [stored(client, job.id)["status"] for job in good]
-    client.delete(queue_key("bad"))
-    owner.complete(bad)
 
 
 def test_requeue_goes_behind_the_others(

@@ -40,7 +40,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("owner",),
     ("management",),
     ("queue",),
-    ("handlers", "middleware"),
+    ("handlers", "middleware", "tending"),
     ("children",),
     ("running",),
     ("worker",),

@@ -182,4 +182,6 @@ def test_term_under_load_loses_nothing(jq: JobQueue, start: Start) -> None:
     start()
     eventually(lambda: jq.counts(["work"]).queues["work"].counters["completed"] == 300)
     counters = jq.counts(["work"]).queues["work"].counters
-    assert (300, 0) == (counters["claimed"], counters["recovered"])
+    # One that was claimed in the moment of the signal went back, and was claimed again.
+    assert 300 <= counters["claimed"] <= 304
+    assert (0, 0) == (counters["recovered"], counters["retried"])
