@@ -167,21 +167,3 @@ def test_a_server_that_comes_back(
     assert 0 == code
     assert errors.count("does not serve us") <= 2
     assert "Traceback" not in errors
-
-
-def test_term_under_load_loses_nothing(jq: JobQueue, start: Start) -> None:
-    """A worker that is restarted again and again completes every job exactly once."""
-    work = {"do": "sleep", "seconds": 0.01}
-    jq.add_jobs([{"queue": "work", "expire": 600, "workload": work} for _ in range(300)])
-    for _ in range(4):
-        worker = start(grace=10)
-        before = jq.queue_length("work")
-        eventually(lambda: jq.queue_length("work") < before)
-        worker.signal(signal.SIGTERM)
-        assert 0 == worker.end()[0]
-    start()
-    eventually(lambda: jq.counts(["work"]).queues["work"].counters["completed"] == 300)
-    counters = jq.counts(["work"]).queues["work"].counters
-    # One that was claimed in the moment of the signal went back, and was claimed again.
-    assert 300 <= counters["claimed"] <= 304
-    assert (0, 0) == (counters["recovered"], counters["retried"])
