@@ -17,8 +17,8 @@ from redis_jobqueue.storable import is_storable
 Text = str | bytes
 Number = int | float
 
-# Text that Perl takes for a number.
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*", re.ASCII)
+# Text that Perl takes for a number; Python makes no int of more than 4,300 digits.
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*", re.ASCII)
 _NUMBER = re.compile(
     r"\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf(inity)?)\s*", re.ASCII | re.IGNORECASE
 )

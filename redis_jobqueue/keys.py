@@ -53,6 +53,18 @@ def text(value: bytes) -> str | bytes:
     return value.decode("ascii") if value.isascii() else value
 
 
+_DIGITS = 20
+"""Digits of a whole number that are read: a time or a count with more is beyond all others."""
+
+
+def read_whole(raw: bytes) -> int:
+    """Read a whole number that anybody may have written; what is none counts as 0, as in Perl.
+
+    Python reads no more than 4,300 digits; of so long a number the first ones are enough.
+    """
+    return int(raw.lstrip(b"0")[:_DIGITS] or b"0") if raw.isdigit() else 0
+
+
 @attrs.frozen(slots=True)
 class Entry:
     """One element of a queue's list: ``id`` or ``id epoch``.
@@ -69,13 +81,13 @@ class Entry:
     def parse(cls, raw: bytes) -> Entry:
         """Read an element as Perl does: the first word is the id, the second the time.
 
-        A time that is no number counts as 0.  An element without a word has
-        the empty id.
+        A time that is no number counts as 0, and one of more digits than any
+        time has lies far ahead.  An element without a word has the empty id.
         """
         words = raw.split(None, 2)
         if len(words) < 2:
             return cls(words[0] if words else b"")
-        return cls(words[0], int(words[1]) if words[1].isdigit() else 0)
+        return cls(words[0], read_whole(words[1]))
 
     def encode(self) -> bytes:
         """Give the element as it stands in the list."""

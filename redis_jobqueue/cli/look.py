@@ -38,7 +38,7 @@ from redis_jobqueue.cli.output import (
 from redis_jobqueue.keys import octets, text
 from redis_jobqueue.metrics import QueueView, Snapshot, Watch
 from redis_jobqueue.operations import views
-from redis_jobqueue.operations.overview import Listed, OwnerInfo
+from redis_jobqueue.operations.overview import Listed, OwnerInfo, said_number, said_texts
 from redis_jobqueue.operations.views import Found, JobRow
 from redis_jobqueue.queue import JobQueue
 
@@ -320,10 +320,8 @@ def _count(one: OwnerInfo, what: str) -> str:
 
 def last_beat(one: OwnerInfo) -> float | None:
     """Give the seconds since an owner's last beat; None if nobody knows."""
-    lifetime = one.about.get("lifetime")
-    if one.lapses_in is None or not isinstance(lifetime, (int, float)):
-        return None
-    return lifetime - one.lapses_in
+    lifetime = said_number(one.about.get("lifetime"))
+    return None if one.lapses_in is None or not lifetime else lifetime - one.lapses_in
 
 
 @command("workers", examples="""
@@ -352,7 +350,7 @@ def workers(queues: Sequence[Text]) -> None:
     now = jq.now_ms() / 1000
     console().print(worker_table(found, now))
     for each in found:
-        if current := each.about.get("current"):
+        if current := said_texts(each.about.get("current")):
             where = f"{each.host} pid {each.pid}"
             click.echo(f"{each.id} ({where}) runs {', '.join(map(shown, current))}")
 

@@ -68,7 +68,10 @@ def moment(seconds: float) -> str:
     """Give a moment as local time; ``-`` for 0."""
     if not seconds:
         return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (ValueError, OverflowError, OSError):  # no clock shows it
+        return f"{seconds:g}"
 
 
 def size(octets: int) -> str:

@@ -27,7 +27,8 @@ end
 
 -- How often a job's delivery failed; what is no number counts as none.
 local function attempts_of(attempts, id)
-    return tonumber(redis.call('HGET', attempts, id) or '') or 0
+    local count = string.match(redis.call('HGET', attempts, id) or '', '^%d+$')
+    return count and #count < 13 and tonumber(count) or 0
 end
 
 -- Count for those who look; a damaged counter must not end a script half-way.

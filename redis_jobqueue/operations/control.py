@@ -8,7 +8,7 @@ import attrs
 
 from redis_jobqueue.errors import JobQueueError, NetworkError
 from redis_jobqueue.job import Job
-from redis_jobqueue.keys import Entry, Keys
+from redis_jobqueue.keys import Entry, Keys, read_whole
 from redis_jobqueue.operations.jobs import new_pairs
 from redis_jobqueue.operations.request import Command, Operation, Script
 from redis_jobqueue.record import check_expire
@@ -66,7 +66,7 @@ def read_concurrency(raw: bytes | None) -> Concurrency | None:
     count, _, moment = (raw or b"").partition(b" ")
     if not count.isdigit() or not moment.isdigit():
         return None
-    return Concurrency(int(count), int(moment) / 1000)
+    return Concurrency(read_whole(count), read_whole(moment) / 1000)
 
 
 def cancel(job_id: bytes, keys: Keys) -> Operation[str | None]:

@@ -7,6 +7,7 @@ in it is looked at again, one job at a time, by `look`: that is one moment.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -79,7 +80,10 @@ class Seen:
 
     def number(self, name: bytes) -> float:
         """Give a time or ``expire`` as a number, 0 if it is none."""
-        return float(read_plain(name.decode(), self.values.get(name, b"")))
+        try:
+            return float(read_plain(name.decode(), self.values.get(name, b"")))
+        except OverflowError:
+            return math.inf
 
 
 @attrs.define(slots=True)

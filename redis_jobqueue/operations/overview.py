@@ -10,7 +10,7 @@ import attrs
 from redis_jobqueue.checks import Text
 from redis_jobqueue.errors import RedisError
 from redis_jobqueue.job import Job
-from redis_jobqueue.keys import Entry, Keys, text
+from redis_jobqueue.keys import Entry, Keys, read_whole, text
 from redis_jobqueue.operations.control import Concurrency, read_concurrency
 from redis_jobqueue.operations.recovery import read_about
 from redis_jobqueue.operations.request import Command, Operation, Pipeline, Script
@@ -117,7 +117,7 @@ def _counted(
     answer: Sequence[Any], paused: bool, desired: bytes | None, now: float
 ) -> QueueCounts:
     waiting, processing, created, stats = answer
-    counted = {name: int(count) for name, count in zip(stats[::2], stats[1::2]) if count.isdigit()}
+    counted = {name: read_whole(count) for name, count in zip(stats[::2], stats[1::2])}
     try:
         age = max(now - float(created), 0.0) if created else None
     except ValueError:
@@ -305,12 +305,20 @@ class OwnerInfo:
     about: dict[str, Any]
 
 
-def _number(said: Any) -> float:
-    # Whatever an owner said of itself: it may be damaged, or of another version.
-    return float(said) if isinstance(said, (int, float)) else 0.0
+# Whatever an owner said of itself may be damaged, or of another version.
+
+_MOST = 1e15
+"""Times, processes and counts are smaller."""
 
 
-def _texts(said: Any) -> tuple[str, ...]:
+def said_number(said: Any) -> float:
+    """Give a number that an owner said; 0 if it is none."""
+    fits = isinstance(said, (int, float)) and -_MOST < said < _MOST
+    return float(said) if fits else 0.0
+
+
+def said_texts(said: Any) -> tuple[str, ...]:
+    """Give the texts of a list that an owner said; none if it is no list."""
     return tuple(map(str, said)) if isinstance(said, list) else ()
 
 
@@ -339,8 +347,8 @@ def owners(keys: Keys) -> Operation[list[OwnerInfo]]:
         rows.append(
             OwnerInfo(
                 name.decode("latin-1"), left is not None and left > 0, left,
-                str(about.get("host", "")), int(_number(about.get("pid"))),
-                _number(about.get("since")), _texts(about.get("queues")),
+                str(about.get("host", "")), int(said_number(about.get("pid"))),
+                said_number(about.get("since")), said_texts(about.get("queues")),
                 max(fields - 1, 0), about,
             )  # fmt: skip
         )

@@ -110,7 +110,7 @@ def read_about(raw: bytes) -> dict[str, Any]:
     """Read what an owner said of itself; {} if it is not there or is damaged."""
     try:
         said = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 
 from redis_jobqueue.keys import Entry, Keys
 from redis_jobqueue.operations.request import Command, Operation, Pipeline, Script
+from redis_jobqueue.record import read_plain
 
 STEP = 500
 """Keys or entries that one step looks at: about 3 ms of Redis's time at most."""
@@ -39,7 +40,7 @@ def queue_status(queue: bytes, keys: Keys, *, now: float) -> Operation[dict[str,
             (keys.prefix, b"%d" % length, b"%d" % (length + STEP - 1)),
         )
         length += counted
-        created += map(float, times)
+        created += (read_plain("created", time) for time in times)
         if counted < STEP:
             break
     status: dict[str, int | float] = {

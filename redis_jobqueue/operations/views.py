@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from redis_jobqueue.checks import Text
-from redis_jobqueue.keys import Keys, text
+from redis_jobqueue.keys import Keys, read_whole, text
 from redis_jobqueue.operations.request import Operation, Script
 from redis_jobqueue.operations.survey import STEP
 from redis_jobqueue.record import read_plain
@@ -73,7 +73,7 @@ def _row(job_id: bytes, reply: Sequence[Any]) -> JobRow | None:
     attempts, size, *values = reply
     values += [None] * (len(FIELDS) - len(values))  # a reply ends at its last value
     plain = {name: read_plain(name, value or b"") for name, value in zip(FIELDS, values)}
-    return JobRow(text(job_id), **plain, attempts=int(attempts), data_bytes=size)
+    return JobRow(text(job_id), **plain, attempts=read_whole(attempts), data_bytes=size)
 
 
 @attrs.define(slots=True)

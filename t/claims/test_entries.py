@@ -27,6 +27,7 @@ from claims.tools import (
     stored,
 )
 from redis_jobqueue import E_JOB_DELETED, JobDeletedError, JobQueue, Owner, StorableError
+from redis_jobqueue.keys import Entry
 
 PAST, COMING = int(time.time()) - 100, int(time.time()) + 1000
 
@@ -145,6 +146,42 @@ def test_an_entry_with_a_strange_time(jq: JobQueue, client: redis.Redis, owner: 
         owner.release(held)
         assert f"{job.id}{tail}".encode() == client.lindex(queue_key(), 0)
         owner.complete(claimed(owner))
+
+
+LONG_TIMES = ["9" * 5000, "0" * 4400 + str(COMING), "1" + "0" * 400]
+
+
+@pytest.mark.parametrize("epoch", LONG_TIMES, ids=["nines", "zeros first", "beyond a float"])
+def test_a_time_of_any_length(
+    jq: JobQueue, client: redis.Redis, owner: Owner, epoch: str
+) -> None:
+    """More digits than Python reads stop nobody: such a time lies ahead, the job is found."""
+    job = add(jq)
+    client.delete(queue_key())
+    client.rpush(queue_key(), f"{job.id} {epoch}", f"gone {epoch}")
+    assert [job.id, "gone"] == [row.id for row in jq.waiting("q")]
+    assert ["waiting"] == [place.kind for place in jq.locate(job)]
+    assert {job.id, "gone"} == set(jq.get_job_ids(queued=True))
+    held = claimed(owner)
+    assert job.id == held.id
+    assert [job.id] == [row.id for row in jq.processing("q")]
+    owner.release(held)
+    taken = jq.get_next_job(queue="q")
+    assert taken is not None and job.id == taken.id
+    for take in (owner.claim, jq.get_next_job):
+        with pytest.raises(JobDeletedError) as caught:
+            take("q")
+        assert "gone" == caught.value.job_id
+        client.rpush(queue_key(), f"gone {epoch}")
+
+
+def test_zeros_are_no_time(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:
+    """Any number of zeros in front changes no number: this time is over, for Lua and for us."""
+    past = "0" * 5000 + "5"
+    client.rpush(queue_key(), f"gone {past}")
+    assert 5 == Entry.parse(b"gone " + past.encode()).epoch
+    assert owner.claim("q") is None
+    assert not client.exists(queue_key())
 
 
 def test_damaged_data(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:

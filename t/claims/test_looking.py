@@ -11,6 +11,7 @@ from support.watching import watched
 
 from claims.tools import (
     ABOUT,
+    ATTEMPTS,
     DEAD,
     DELAYED,
     HEARTBEAT,
@@ -29,6 +30,7 @@ from claims.tools import (
 )
 from redis_jobqueue import ArgumentError, JobQueue, NetworkError, Owner
 from redis_jobqueue.lua import SCRIPTS
+from redis_jobqueue.operations import views
 
 
 @pytest.fixture
@@ -267,6 +269,41 @@ def test_damaged_descriptions(jq: JobQueue, client: redis.Redis) -> None:
     assert [("", 0, 0.0, ())] * 3 + [("7", 0, 0.0, ())] == [
         (info.host, info.pid, info.since, info.queues) for info in jq.owners()
     ]
+
+
+NO_NUMBERS = ["9" * 5000, "9" * 400, "inf", "Infinity", "NaN", "0x10", "-5", "1e5", "nan(1)"]
+
+
+@pytest.mark.parametrize("said", NO_NUMBERS, ids=range(len(NO_NUMBERS)))
+def test_no_number_stops_a_look(
+    jq: JobQueue, client: redis.Redis, owner: Owner, said: str
+) -> None:
+    """Whatever stands where a number must be: everything can be looked at, claimed and retried."""
+    job = add(jq)
+    for name in ("created", "updated", "started", "progress", "expire"):
+        client.hset(PREFIX + str(job.id), name, said)
+    client.hset(ATTEMPTS, str(job.id), said)
+    client.hset(PREFIX + "stats:q", "claimed", said)
+    client.hset(PREFIX + "concurrency:queues", "q", f"{said} {said}")
+    numbers = {"pid": said, "since": said, "lifetime": said, "max_attempts": said}
+    client.hset(ABOUT, "odd", "{%s}" % ", ".join(f'"{k}": {v}' for k, v in numbers.items()))
+    client.sadd(LISTS, "q:odd")
+    for look in (
+        jq.counts, jq.owners, jq.metrics, lambda: jq.queue_status("q"),
+        lambda: jq.desired_concurrency("q"), lambda: jq.load_job(job), lambda: jq.locate(job),
+        lambda: jq._run(views.rows([str(job.id).encode()], jq._keys)),
+    ):  # fmt: skip
+        look()
+    held = claimed(owner)
+    assert (job.id, 1) == (held.id, held.attempt)
+    owner.retry(held)
+    assert b"1" == client.hget(ATTEMPTS, str(job.id))
+
+
+def test_descriptions_without_end(jq: JobQueue, client: redis.Redis) -> None:
+    """JSON that is nested deeper than Python reads is as good as none."""
+    client.hset(ABOUT, "deep", "[" * 100_000)
+    assert [("deep", {})] == [(info.id, info.about) for info in jq.owners()]
 
 
 # The server.

@@ -310,6 +310,25 @@ def test_show_of_damaged_data(run: Run, jq: JobQueue, raw: redis.Redis) -> None:
     assert "$unreadable" in run("show", "--json", str(job.id)).json["workload"]
 
 
+@pytest.mark.parametrize("said", ["9" * 400, "inf", "nan", "Infinity", "-9" + "0" * 300])
+def test_damaged_numbers_are_shown(
+    run: Run, jq: JobQueue, raw: redis.Redis, said: str
+) -> None:
+    """No number that stands where it must not be stops any view, for humans or programs."""
+    job = add(jq)
+    for name in ("created", "updated", "started", "completed", "failed", "progress", "expire"):
+        raw.hset(f"JobQueue:{job.id}", name, said)
+    raw.hset("JobQueue:attempts:jobs", str(job.id), said)
+    raw.hset("JobQueue:owners:about", "odd", f'{{"pid": {said}, "since": {said}, "lifetime": {said}'
+             f', "done": {said}, "current": 5}}')  # fmt: skip
+    raw.zadd("JobQueue:owners:heartbeat", {"odd": "+inf"})
+    raw.zadd("JobQueue:delayed:jobs", {str(job.id): "inf"})
+    for words in (["status"], ["jobs"], ["show", str(job.id)], ["workers"],
+                  ["jobs", "--place", "delayed"]):  # fmt: skip
+        assert run(*words).out and run(*words, "--json").json is not None
+    run("doctor", "--interval", "0.01", code=4)
+
+
 def test_terminal_codes_in_data_are_harmless(run: Run, jq: JobQueue) -> None:
     """What a job holds cannot steer the terminal of whoever looks at it."""
     job = add(jq, message="\x1b[2Jgone", job="\x1b]0;title\x07", workload="\x1b[31mred",

@@ -148,6 +148,13 @@ def test_what_is_refused(name: str, value: Any) -> None:
         Job({"queue": "q", "expire": 1, name: value})
 
 
+def test_more_digits_than_python_reads() -> None:
+    """An ``expire`` that no int can be is refused as any other; a time is written as it came."""
+    with pytest.raises(ArgumentError, match=r"\(expire\)"):
+        Job(queue="q", expire="9" * 5000)
+    assert math.inf == Job(queue="q", expire=1, created="9" * 5000).created
+
+
 def test_errors_show_no_text() -> None:
     """An error names the type of what was given, and never a text, which may be secret."""
     with pytest.raises(ArgumentError) as caught:
