@@ -67,7 +67,8 @@ def _each(value: Any, what: str) -> Iterator[bytes]:
 def ms_of(seconds: Any, what: str) -> int:
     """Give a number of seconds, 0 or more, in ms."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise ArgumentError(f"Invalid argument ({what} must be a number of seconds)")
+        kind = type(seconds).__name__
+        raise ArgumentError(f"Invalid argument ({what} must be a number of seconds, not {kind})")
     if not 0 <= seconds < 1e11:
         raise ArgumentError(f"Invalid argument ({what} must be 0 or more seconds)")
     return round(seconds * 1000)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import contextvars
 import random
 import traceback
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import attrs
 
 from redis_jobqueue.address import refused
+from redis_jobqueue.arguments import ms_of, name_of
 from redis_jobqueue.checks import Text
 from redis_jobqueue.job import Job
+from redis_jobqueue.keys import octets, text
+
+T = TypeVar("T")
 
 Function = Callable[[Job], Any]
 
@@ -31,11 +36,21 @@ class Retry(Exception):
 
     Attributes:
         delay: seconds, None for what the back-off says.
+
+    Raises:
+        ArgumentError: ``delay`` is no time that anybody can wait: a number of
+            seconds, 0 or more, or a `timedelta`.
     """
 
-    def __init__(self, message: str = "", *, delay: float | None = None) -> None:
+    delay: float | None = None
+
+    def __init__(self, message: str = "", *, delay: float | timedelta | None = None) -> None:
         super().__init__(message)
-        self.delay = delay
+        if isinstance(delay, timedelta):
+            delay = delay.total_seconds()
+        if delay is not None:
+            ms_of(delay, "delay")  # here, where the traceback shows who gave it
+            self.delay = float(delay)
 
 
 class Bury(Exception):
@@ -58,9 +73,13 @@ class Died(Exception):
 class Backoff:
     """How long a job waits before it comes again.
 
-    The n-th wait is ``base * factor ** (n - 1)`` seconds, ``most`` at the
-    most, times a random number from ``1 - jitter`` to ``1 + jitter``, so that
-    what failed together does not come again together.
+    The n-th wait is ``base * factor ** (n - 1)`` seconds times a random number
+    from ``1 - jitter`` to ``1 + jitter``, so that what failed together does
+    not come again together.  It is never longer than ``most``, and those that
+    would be are spread below it.
+
+    Raises:
+        ArgumentError: a number does not fit.
     """
 
     base: float = 5.0
@@ -68,11 +87,18 @@ class Backoff:
     most: float = 3600.0
     jitter: float = 0.25
 
+    def __attrs_post_init__(self) -> None:
+        ms_of(self.base, "base")
+        ms_of(self.most, "most")
+        if not (1 <= self.factor <= 1000 and 0 <= self.jitter <= 1):
+            raise refused("factor must be a number from 1 to 1000, and jitter one from 0 to 1")
+
     def delay(self, attempt: int) -> float:
         """Give the seconds to wait after this failed attempt, counted from 1."""
         # The exponent is bounded: a float overflows long before anybody waits so long.
-        wait = min(self.base * self.factor ** min(attempt - 1, 64), self.most)
-        return wait * random.uniform(1 - self.jitter, 1 + self.jitter)
+        wait = self.base * self.factor ** min(attempt - 1, 64)
+        wait = min(wait, self.most / (1 + self.jitter))
+        return min(wait * random.uniform(1 - self.jitter, 1 + self.jitter), self.most)
 
 
 @attrs.frozen(slots=True)
@@ -133,16 +159,30 @@ class Table:
         """Check what a caller gives.
 
         Raises:
-            ArgumentError: code 0; not a mapping of queues to functions.
+            ArgumentError: not a mapping of queues to functions; a name that
+                no queue or job can have, or twice the same.
         """
         if not isinstance(handlers, Mapping) or not handlers:
             raise refused("handlers must be a mapping from queues to functions")
-        return cls({queue: _row(queue, given) for queue, given in handlers.items()})
+        return cls({
+            queue: _row(queue, given) for queue, given in _named(handlers, "queue", name_of)
+        })  # fmt: skip
 
     @property
     def queues(self) -> list[Text]:
         """The queues that have a handler."""
         return list(self._rows)
+
+    def check(self, queues: Iterable[bytes]) -> None:
+        """See that each of these queues has a handler: else its jobs were buried one by one.
+
+        Raises:
+            ArgumentError: code 0; one has none.
+        """
+        for queue in map(text, queues):
+            if queue not in self._rows:
+                known = ", ".join(map(repr, self._rows))
+                raise refused(f"no handler for queue {queue!r} (there are some for {known})")
 
     @property
     def most_retries(self) -> int:
@@ -170,9 +210,27 @@ class Table:
         return found
 
 
+def _named(
+    given: Mapping[Any, T], what: str, read: Callable[[Any, str], bytes]
+) -> Iterator[tuple[Text, T]]:
+    # Names as a job has them, whether they were given as text, octets or numbers.
+    met = set()
+    for key, value in given.items():
+        name = text(read(key, what))
+        if name in met:
+            raise refused(f"handlers has the {what} {name!r} twice")
+        met.add(name)
+        yield name, value
+
+
 def _row(queue: Text, given: Any) -> Handler | dict[Text, Handler]:
     if isinstance(given, Mapping):
-        return {job: _handler(f"{queue!r}, {job!r}", each) for job, each in given.items()}
+        if not given:
+            raise refused(f"queue {queue!r} has no handler")
+        return {
+            job: _handler(f"{queue!r}, {job!r}", each)
+            for job, each in _named(given, "job", octets)
+        }
     return _handler(repr(queue), given)
 
 
@@ -206,12 +264,25 @@ def call(function: Function, job: Job) -> Any:
 
 def describe(error: BaseException) -> tuple[str, str]:
     """Give one line for the message, which is ASCII, and the traceback."""
-    text = str(error)
-    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    said = words_of(error)
+    line = f"{type(error).__name__}: {said}" if said else type(error).__name__
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return ascii_line(line), trace[-LONGEST_ERROR:]
+    return ascii_line(line), _clean(trace[-LONGEST_ERROR:])
 
 
-def ascii_line(text: str) -> str:
+def words_of(error: BaseException) -> str:
+    """Give the text of any error, as it can be stored; empty if it cannot say what it is."""
+    try:
+        return _clean(str(error))
+    except Exception:
+        return ""
+
+
+def _clean(said: str) -> str:
+    # A lone surrogate is no text: nothing can store it.
+    return said.encode("utf-8", "backslashreplace").decode()
+
+
+def ascii_line(said: str) -> str:
     """Give a text as a plain field may hold it."""
-    return " ".join(text.split())[:1000].encode("ascii", "backslashreplace").decode()
+    return " ".join(said.split())[:1000].encode("ascii", "backslashreplace").decode()

@@ -124,6 +124,7 @@ class Worker:
             raise refused("a worker needs a queue")
         self.jq = jq
         self.queues = names_of(served, "queue")
+        self.table.check(self.queues)
         self.slots = processes or concurrency
         self.order = order
         self.grace = grace

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from redis_jobqueue import (
     STATUS_COMPLETED,
     STATUS_CREATED,
     STATUS_FAILED,
+    ArgumentError,
     Backoff,
     Bury,
     Drop,
@@ -24,6 +27,7 @@ from redis_jobqueue import (
 
 MODES = [{"concurrency": 2}, {"processes": 2}]
 LATER = Backoff(base=60.0)
+RETRY = "JobQueue:retry:jobs"
 
 
 def burst(jq: JobQueue, handlers: Any, **options: Any) -> None:
@@ -198,9 +202,78 @@ def test_logs_carry_ids_and_never_payloads(
 def test_waits_grow_and_are_spread() -> None:
     """Each wait is about twice the last, never over the cap, and no two are alike."""
     backoff = Backoff(base=1.0, most=60.0)
-    for attempt in range(1, 12):
-        middle = min(2.0 ** (attempt - 1), 60.0)
+    for attempt in [*range(1, 12), 10_000]:
+        middle = min(2.0 ** min(attempt - 1, 64), 60.0 / 1.25)
         waits = [backoff.delay(attempt) for _ in range(200)]
-        assert all(0.75 * middle <= wait <= 1.25 * middle for wait in waits)
+        assert all(0.75 * middle <= wait <= min(1.25 * middle, backoff.most) for wait in waits)
         assert len(set(waits)) > 150
-    assert backoff.delay(10_000) <= 75.0
+    assert {7.0} == {Backoff(base=1e9, most=7.0, jitter=0).delay(n) for n in range(1, 5)}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"base": -1}, {"most": "60"}, {"jitter": 1.5}, {"factor": 0}, {"base": float("nan")}]
+)
+def test_a_backoff_of_which_no_time_can_come(wrong: dict[str, Any]) -> None:
+    """It is refused where it is made, not when the first job fails."""
+    with pytest.raises(ArgumentError, match=next(iter(wrong))):
+        Backoff(**wrong)
+
+
+def test_what_failed_together_comes_again_apart(jq: JobQueue) -> None:
+    """After an outage that failed 300 jobs no two seconds have many of them, none is too late."""
+    most = 100.0
+
+    def outage(job: Job) -> None:
+        raise ConnectionError("the other server is away")
+
+    jq.add_jobs([{"queue": "q", "expire": 600} for _ in range(300)])
+    began = jq.now_ms() / 1000
+    burst(jq, {"q": Handler(outage, backoff=Backoff(base=1e6, most=most))})
+    ended = jq.now_ms() / 1000
+    due = [score / 1000 for _, score in jq.redis.zrange(RETRY, 0, -1, withscores=True)]
+    assert 300 == len(due)
+    assert began + most / 2 < min(due) and max(due) <= ended + most
+    # Forty seconds are open to them, so that about 15 of them share two seconds.
+    assert max(Counter(moment // 2 for moment in due).values()) < 45
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+def test_a_delay_that_is_no_time(jq: JobQueue, mode: dict[str, int]) -> None:
+    """It is named where it was given, and the job fails by that as by any other error."""
+    delays: list[Any] = ["5", float("nan"), -1, True, float("inf"), timedelta(minutes=2)]
+
+    def handle(job: Job) -> None:
+        raise Retry("later", delay=delays[job.workload])
+
+    *wrong, good = jq.add_jobs(
+        [{"queue": "q", "expire": 60, "workload": n} for n in range(len(delays))]
+    )
+    burst(jq, {"q": Handler(handle, backoff=LATER)}, **mode)
+    for job in wrong:
+        found = stored(jq, job)
+        assert "ArgumentError: Invalid argument (delay must be" in str(found.message)
+        assert "in handle" in found.meta_data["_error"]
+        assert ["retrying"] == places(jq, job)
+    score = jq.redis.zscore(RETRY, str(good.id))
+    assert score is not None and 100 < score / 1000 - jq.now_ms() / 1000 <= 120
+
+
+class Speechless(Exception):
+    """It cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_errors_without_words(jq: JobQueue) -> None:
+    """One whose text cannot be had, or not be stored, fails its job as any other."""
+
+    def handle(job: Job) -> None:
+        raise Speechless() if job.workload else ValueError("odd \udcff text")
+
+    mute, odd = jq.add_jobs([{"queue": "q", "expire": 60, "workload": n} for n in (1, 0)])
+    burst(jq, {"q": Handler(handle, backoff=LATER)})
+    assert [["retrying"]] * 2 == [places(jq, job) for job in (mute, odd)]
+    assert "Speechless" == stored(jq, mute).message
+    assert "ValueError: odd \\udcff text" == stored(jq, odd).message
+    assert "odd \\udcff text" in stored(jq, odd).meta_data["_error"]

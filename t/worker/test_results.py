@@ -99,6 +99,26 @@ def test_a_handler_is_chosen_by_the_text_in_job(jq: JobQueue) -> None:
     assert ["dead"] == [place.kind for place in jq.locate(lost)]
 
 
+@pytest.mark.parametrize(
+    ("table", "queue", "job"),
+    [
+        ({b"mail": lambda job: "done"}, "mail", ""),
+        ({7: lambda job: "done"}, "7", ""),
+        ({b"caf\xe9": lambda job: "done"}, b"caf\xe9", ""),
+        ({"mail": {b"send": lambda job: "done"}}, "mail", "send"),
+        ({"mail": {7: lambda job: "done"}}, "mail", "7"),
+        ({"mail": {"": lambda job: "done"}}, "mail", ""),
+    ],
+)
+def test_names_in_a_table_may_be_of_any_form(
+    jq: JobQueue, table: Any, queue: str | bytes, job: str
+) -> None:
+    """Text, octets and numbers name the same queue, or kind of job, as everywhere."""
+    added = jq.add_job({"queue": queue, "expire": 60, "job": job})
+    burst(jq, table)
+    assert (STATUS_COMPLETED, "done") == (loaded(jq, added).status, loaded(jq, added).result)
+
+
 def test_current_job_outside_of_a_handler(jq: JobQueue) -> None:
     """Nobody's job is the current one there."""
     assert current_job() is None
@@ -113,6 +133,14 @@ def test_current_job_outside_of_a_handler(jq: JobQueue) -> None:
         ({"processes": -1}, "processes"),
         ({"order": "best"}, "order"),
         ({"queues": []}, "queue"),
+        ({"queues": ["typo"]}, "no handler for queue 'typo' .there are some for 'q'"),
+        ({"queues": ["q", b"Q"]}, "no handler for queue 'Q'"),
+        ({"handlers": {"q": print, b"q": print}}, "the queue 'q' twice"),
+        ({"handlers": {"q": {"1": print, 1: print}}}, "the job '1' twice"),
+        ({"handlers": {"q": {}}}, "queue 'q' has no handler"),
+        ({"handlers": {"caf\xe9": print}}, "utf8 in queue"),
+        ({"handlers": {"": print}}, "queue is empty"),
+        ({"handlers": {"q": {None: print}}}, "job must be text"),
     ],
 )
 def test_bad_arguments_name_what_is_wrong(jq: JobQueue, arguments: Any, word: str) -> None:
