@@ -17,7 +17,9 @@ from redis_jobqueue import demo as showing
 from redis_jobqueue.checks import Text
 from redis_jobqueue.cli.base import QUEUE, SECONDS, command, connected, local, setup
 from redis_jobqueue.cli.output import shown
-from redis_jobqueue.handlers import Handler
+from redis_jobqueue.errors import ArgumentError
+from redis_jobqueue.handlers import Handler, Table, describe
+from redis_jobqueue.owner import INTERVAL, LIFETIME
 from redis_jobqueue.worker import Worker
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -71,12 +73,7 @@ def load_handlers(where: str, queues: Sequence[Text]) -> Mapping[Text, Any]:
     if not (module and colon and path):
         raise click.UsageError(f"handlers are MODULE:ATTR, such as myapp.jobs:handlers: {where!r}")
     sys.path.insert(0, os.getcwd())
-    try:
-        found: Any = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise click.UsageError(f"there is no module {error.name} here or on the path") from None
+    found = _imported(module)
     for name in path.split("."):
         try:
             found = getattr(found, name)
@@ -88,12 +85,26 @@ def load_handlers(where: str, queues: Sequence[Text]) -> Mapping[Text, Any]:
         if not queues:
             raise click.UsageError(f"{where} is one function: name its queues by --queue")
         return dict.fromkeys(queues, found)
+    try:
+        known = Table.of(found).queues
+    except ArgumentError as error:
+        raise click.UsageError(f"{where}: {error}") from None
     for queue in queues:
-        if queue not in found:
-            known = ", ".join(shown(name) for name in found)
+        if queue not in known:
             raise click.UsageError(f"{where} has no handler for queue {shown(queue)} (it has "
-                                   f"{known})")  # fmt: skip
+                                   f"{', '.join(map(shown, known))})")  # fmt: skip
     return found
+
+
+def _imported(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module}.".startswith(f"{missing}."):
+            raise click.UsageError(f"there is no module {missing} here or on the path") from None
+        raise click.UsageError(f"{module} cannot be imported: {describe(error)[0]} "
+                               "(--traceback shows where)") from error  # fmt: skip
 
 
 @command("work", examples="""
@@ -119,14 +130,22 @@ def load_handlers(where: str, queues: Sequence[Text]) -> Mapping[Text, Any]:
 @click.option("--max-time", type=SECONDS, default=0.0, help="End after this time.")
 @click.option("--grace", type=SECONDS, default=30, show_default=True,
               help="Time that running jobs have after the first signal.")
+@click.option("--max-attempts", type=click.IntRange(0),
+              help="Deliveries after which a job is dead, also one that kills its worker; 0 for no "
+              "limit. Default: the most retries of any handler, and one.")
+@click.option("--interval", type=SECONDS, default=INTERVAL, show_default=True,
+              help="Time between two beats, which say that this worker lives; it looks for dead "
+              "ones as often.")
+@click.option("--lifetime", type=SECONDS, default=LIFETIME, show_default=True,
+              help="Time without a beat after which others take this worker for dead, and its "
+              "jobs. Longer than it can stand still, and than --interval.")
 @click.option("--order", type=click.Choice(["random", "listed"]), default="random",
               show_default=True, help="listed: a queue comes only if those before it are empty.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text",
               show_default=True)
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-def work(handlers: str, queues: Sequence[Text], concurrency: int, processes: int, burst: bool,
-         max_jobs: int, max_time: float, grace: float, order: str, log_format: str,
-         log_level: str) -> int:  # fmt: skip
+def work(handlers: str, queues: Sequence[Text], log_format: str, log_level: str,
+         **options: Any) -> int:  # fmt: skip
     """Run jobs by the handlers that a module has, until a signal comes.
 
     ATTR is a mapping from queues to functions, or one function for the queues
@@ -137,11 +156,9 @@ def work(handlers: str, queues: Sequence[Text], concurrency: int, processes: int
     """
     start_logging(log_level, log_format == "json")
     table = load_handlers(handlers, queues)
-    worker = Worker(
-        setup().connect(), table, queues=queues or None, concurrency=concurrency,
-        processes=processes, burst=burst, max_jobs=max_jobs, max_time=max_time, grace=grace,
-        order=order,
-    )  # fmt: skip
+    if not 0 < options["interval"] < options["lifetime"]:
+        raise click.UsageError("--interval must be more than 0, and less than --lifetime")
+    worker = Worker(setup().connect(), table, queues=queues or None, **options)
     names = ", ".join(shown(name) for name in worker.queues)
     logging.getLogger("redis_jobqueue.worker").info("working on %s", names)
     return worker.run()

@@ -29,6 +29,8 @@ def broken(job: Job) -> None:
 
 handlers: dict[Any, Handler | Callable[[Job], Any]] = {
     "echo": echo, "slow": slow, "broken": Handler(broken, retries=1, backoff=Backoff(0.01)),
-    "-x": echo, b"caf\xc3\xa9": echo,
+    "-x": echo, b"caf\xc3\xa9": echo, b"octets": echo,
+    "slowly": Handler(broken, retries=1, backoff=Backoff(600.0)),
 }  # fmt: skip
+odd = {"echo": echo, b"echo": echo}
 number = 5

@@ -6,14 +6,19 @@ import json
 import os
 import signal
 import subprocess
+import sys
+import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.server import Server, eventually
 
 from cli.conftest import APP, COMMAND, PLAIN, process
 from redis_jobqueue import JobQueue
+from redis_jobqueue.cli import program
 
 
 @pytest.fixture
@@ -64,14 +69,56 @@ def test_burst_logs_json_and_no_payload(alone: Server, queue: JobQueue) -> None:
 
 def test_queues_are_exactly_those_given(alone: Server, queue: JobQueue) -> None:
     """A name with a dash or beyond ASCII is served as it stands, and no other queue is."""
-    names: list[str | bytes] = ["-x", b"caf\xc3\xa9", "echo"]
+    names: list[str | bytes] = ["-x", b"caf\xc3\xa9", b"octets", "echo"]
     jobs = [queue.add_job({"queue": name, "expire": 60, "workload": 1}) for name in names]
     done = process(alone.url, "work", "app:handlers", "--burst", "--queue=-x", "--queue",
-                   "caf\xe9", LANG="C.UTF-8")  # fmt: skip
+                   "caf\xe9", "--queue", "octets", LANG="C.UTF-8")  # fmt: skip
     assert 0 == done.code, done.err
-    assert ["__completed__", "__completed__", "__created__"] == [
+    assert ["__completed__"] * 3 + ["__created__"] == [
         queue.get_job_data(job, "status") for job in jobs
     ]
+
+
+NAMES = ["user-requested-refreshes", "a,b", "a b", "q=5", "-x", "--burst", "n" * 200, "a\nb", "*",
+         "[ab]?", "a:b", " a", "caf\xe9"]  # fmt: skip
+OTHERS = ["user", "requested", "refreshes", "a", "b", "q", "5", "x", "n", "n" * 199, "caf", "="]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_never_split_nor_matched(alone: Server, queue: JobQueue, name: str) -> None:
+    """One ``--queue`` is one queue, to the octet, whatever stands in its name."""
+    job = queue.add_job({"queue": os.fsencode(name), "expire": 60, "workload": "mine"})
+    others = {*NAMES, *OTHERS} - {name}
+    queue.add_jobs([{"queue": os.fsencode(each), "expire": 60} for each in others])
+    done = process(alone.url, "work", "app:echo", "--burst", "--queue", name, LANG="C.UTF-8")
+    assert 0 == done.code, done.err
+    assert ["__completed__", "mine"] == queue.get_job_data(job, "status", "result")
+    assert [1] * len(others) == [each.waiting for each in queue.counts().queues.values()]
+    touched = set(queue.redis.scan_iter("JobQueue:stats:*"))
+    assert {b"JobQueue:stats:" + os.fsencode(name)} == touched
+
+
+def test_options_of_the_owner(
+    queue: JobQueue, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    """How often it beats, how long it lives without, and when a job is dead, can be said."""
+    start("app:handlers", "--interval", "0.2", "--lifetime", "2.5", "--max-attempts", "7")
+    (owner,) = eventually(queue.owners, "the worker")
+    assert (2.5, 7) == (owner.about["lifetime"], owner.about["max_attempts"])
+    left = owner.lapses_in
+    eventually(lambda: queue.owners()[0].lapses_in > left - 0.1, "another beat")
+    assert left <= 2.5
+
+
+@pytest.mark.parametrize(("words", "place"), [((), "retrying"), (("--max-attempts", "1"), "dead")])
+def test_attempts_are_limited(
+    alone: Server, queue: JobQueue, words: tuple[str, ...], place: str
+) -> None:
+    """A handler's retries end where ``--max-attempts`` does."""
+    job = queue.add_job({"queue": "slowly", "expire": 60})
+    done = process(alone.url, "work", "app:handlers", "--burst", "--queue", "slowly", *words)
+    assert 0 == done.code, done.err
+    assert [place] == [each.kind for each in queue.locate(job)]
 
 
 def test_one_function_serves_the_queues_named(alone: Server, queue: JobQueue) -> None:
@@ -129,15 +176,16 @@ def test_what_cannot_finish_goes_back(
         (["app:handlers", "--queue", "typo"], "no handler for queue typo (it has echo, slow"),
         (["app:handlers", "--concurrency", "0"], "--concurrency"),
         (["app:handlers", "--grace", "soon"], "give a time such as 90"),
+        (["app:handlers", "--interval", "30"], "--interval must be more than 0, and less than"),
+        (["app:handlers", "--interval", "0"], "--interval must be more than 0, and less than"),
+        (["app:handlers", "--max-attempts", "-1"], "--max-attempts"),
+        (["app:handlers", "--queue", ""], "the name of a queue must not be empty"),
+        (["app:odd"], "app:odd: handlers has the queue 'echo' twice"),
         ([], "Missing argument 'MODULE:ATTR'"),
     ],
 )
 def test_wrong_handlers_are_refused_before_a_job_is_touched(words: list[str], says: str) -> None:
     """A misspelt queue or module is one line and exit code 2; no job is ever buried by it."""
-    from click.testing import CliRunner
-
-    from redis_jobqueue.cli import program
-
     before = os.getcwd()
     os.chdir(APP)
     try:
@@ -146,3 +194,30 @@ def test_wrong_handlers_are_refused_before_a_job_is_touched(words: list[str], sa
         os.chdir(before)
     assert 2 == done.exit_code, done.output
     assert says in done.stderr and 1 == len(done.stderr.splitlines()), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("raise ValueError('bad\\nsetting')", "ValueError: bad setting"),
+        ("import nowhere_at_all", "ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("def", "SyntaxError: invalid syntax"),
+        ("raise SystemExit(5)", "SystemExit: 5"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, says: str
+) -> None:
+    """Its own error is said in one line, with exit code 2; its traceback can be asked for."""
+    (tmp_path / "broken_jobs.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    words = ["work", "broken_jobs:handlers"]
+    done = CliRunner().invoke(program, words, prog_name="redis-jobqueue")
+    assert 2 == done.exit_code, done.output
+    line = f"redis-jobqueue work: broken_jobs cannot be imported: {says}"
+    assert done.stderr.startswith(line) and 1 == len(done.stderr.splitlines()), done.stderr
+    assert "(--traceback shows where)" in done.stderr and "fault of ours" not in done.stderr
+    done = CliRunner().invoke(program, [*words, "--traceback"])
+    assert done.exception is not None
+    assert "broken_jobs.py" in "".join(traceback.format_exception(done.exception))
