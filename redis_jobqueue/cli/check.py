@@ -153,6 +153,7 @@ class Examination:
         jq._run(steps.begin(chart))
         gone = self._gone()
         self._scan(chart, bar, bar.add_task("looking at keys", total=total))
+        jq._run(steps.registered(chart))
         self._places(chart, bar)
         if data and "unreadable" not in self._skip:
             self._data(chart, bar)

@@ -271,7 +271,7 @@ def judge_keys(chart: Chart, limit: int) -> list[Finding]:
         elif wanted is not None and wanted != kind:
             text = f"it is a {kind} where a {wanted} must be"
             found.append(_aside(keys.prefix + name, kind, text, keys))
-        elif head == b"processing" and tail not in chart.members:
+        elif head == b"processing" and tail in chart.strays:
             found.append(_stray(chart, tail, limit))
     return found
 

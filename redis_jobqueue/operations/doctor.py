@@ -96,6 +96,7 @@ class Chart:
         seen: id -> `Seen`.
         kinds: the name behind the namespace -> type, of every key but jobs.
         members: ``<queue>:<owner>`` of the registered processing lists.
+        strays: the same of those that are there and not registered.
         living: owners whose beat is good.
         steps: how many steps were done.
     """
@@ -105,6 +106,7 @@ class Chart:
     seen: dict[bytes, Seen] = attrs.field(factory=dict)
     kinds: dict[bytes, str] = attrs.field(factory=dict)
     members: set[bytes] = attrs.field(factory=set)
+    strays: set[bytes] = attrs.field(factory=set)
     living: set[bytes] = attrs.field(factory=set)
     steps: int = 0
 
@@ -118,21 +120,26 @@ class Chart:
 
 
 def begin(chart: Chart) -> Operation[None]:
-    """Read what is small: the time, the owners, the registered lists."""
+    """Read what is small: the time, and who lives."""
     keys = chart.keys
-    now, *kinds = yield Pipeline(
-        [
-            Command((b"TIME",)),
-            Command((b"TYPE", keys.heartbeat)),
-            Command((b"TYPE", keys.lists)),
-        ]
-    )
+    now, kind = yield Pipeline([Command((b"TIME",)), Command((b"TYPE", keys.heartbeat))])
     chart.now = int(now[0]) + int(now[1]) / 1e6
-    if kinds[0] == b"zset":
+    if kind == b"zset":
         least = b"(%d" % (chart.now * 1000)
         chart.living = set((yield Command((b"ZRANGEBYSCORE", keys.heartbeat, least, b"+inf"))))
-    if kinds[1] == b"set":
+
+
+def registered(chart: Chart) -> Operation[None]:
+    """Read which lists are registered, after the scan: owners went on claiming meanwhile."""
+    keys = chart.keys
+    if (yield Command((b"TYPE", keys.lists))) == b"set":
         chart.members = set((yield Command((b"SMEMBERS", keys.lists))))
+    for name, kind in sorted(chart.kinds.items()):
+        head, _, member = name.partition(b":")
+        if head == b"processing" and kind == "list" and member and member not in chart.members:
+            # Emptied, or registered, since it was seen?  Both are looked at in one moment.
+            if (yield Script("doctor_stray", (keys.prefix + name, keys.lists), (member,))):
+                chart.strays.add(member)
 
 
 def scan(chart: Chart, cursor: bytes) -> Operation[bytes]:

@@ -13,7 +13,9 @@ from support.server import Server
 
 from cli.conftest import Done
 from redis_jobqueue import Job, JobQueue
-from redis_jobqueue.operations.diagnosis import HARMLESS, KINDS
+from redis_jobqueue.operations import doctor as steps
+from redis_jobqueue.operations.diagnosis import HARMLESS, KINDS, Ages, judge
+from redis_jobqueue.operations.request import Operation
 
 Run = Callable[..., Done]
 
@@ -275,6 +277,37 @@ def test_busy_namespace_is_healthy(run: Run, jq: JobQueue) -> None:
         assert "all is well" in run("doctor", *QUICK).out
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["held", "finished"])
+def test_claims_during_the_scan_are_no_damage(
+    run: Run, jq: JobQueue, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """An owner's first list of a queue may come, and go, while the keys are looked at."""
+    add(jq)
+    owner = jq.owner().start()
+    begin, scan = steps.begin, steps.scan
+
+    def claim_behind(chart: steps.Chart) -> Operation[None]:
+        yield from begin(chart)
+        held.append(owner.claim("mail"))
+
+    def finish_behind(chart: steps.Chart, cursor: bytes) -> Operation[bytes]:
+        following = yield from scan(chart, cursor)
+        if following == b"0" and ends:
+            seen.append(any(name.startswith(b"processing:") for name in chart.kinds))
+            owner.complete(held[-1])
+            owner.stop()
+        return following
+
+    held: list[Any] = []
+    seen: list[bool] = []
+    monkeypatch.setattr(steps, "begin", claim_behind)
+    monkeypatch.setattr(steps, "scan", finish_behind)
+    done = run("doctor", "--json", *QUICK).json
+    assert [] == done["findings"]
+    assert held and held[0] is not None and seen == [True] * ends
+    owner.stop()
+
+
 def test_namespace_that_perl_filled_is_healthy(
     run: Run, jq: JobQueue, server: Server, raw: redis.Redis
 ) -> None:
@@ -327,9 +360,6 @@ def test_long_reports_are_cut(run: Run, jq: JobQueue, raw: redis.Redis) -> None:
 
 def test_what_heals_meanwhile_is_no_finding(run: Run, jq: JobQueue, raw: redis.Redis) -> None:
     """A job between two places while it is looked at is looked at again before it counts."""
-    from redis_jobqueue.operations import doctor as steps
-    from redis_jobqueue.operations.diagnosis import Ages, judge
-
     lost_created(jq, raw)
     chart = steps.Chart(jq._keys)
     jq._run(steps.begin(chart))
