@@ -42,12 +42,14 @@ class Setup:
         namespace: the first segment of all keys; None for the default.
         as_json: whether to print JSON.
         traceback: whether errors keep their traceback.
+        code: the exit code where nobody reads the output to its end.
     """
 
     redis: str | None = None
     namespace: str | None = None
     as_json: bool = False
     traceback: bool = False
+    code: int = 0
 
     @property
     def server_options(self) -> dict[str, Any]:
@@ -252,7 +254,7 @@ class Program(click.Group):
             # Python flushes once more at its end: give it something to write to.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = 0
+            code = made.code
         except Exception as error:
             if made.traceback:
                 raise

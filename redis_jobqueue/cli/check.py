@@ -71,6 +71,7 @@ def doctor(fix: bool, created_age: float, working_age: float, interval: float, n
         found = examined.run(bar, data=not no_data)
         fixed = _fix(jq, found, bar) if fix else set()
     left = [each for n, each in enumerate(found) if n not in fixed and not each.harmless]
+    setup().code = EXIT_DAMAGED if left else 0
     if setup().as_json:
         print_json({
             "jobs": examined.jobs, "keys": examined.keys, "healthy": not left,
@@ -85,7 +86,7 @@ def doctor(fix: bool, created_age: float, working_age: float, interval: float, n
         _report(found, fixed, fix, most)
         click.echo(f"{some(examined.jobs, 'job')} and {some(examined.keys, 'other key')}: "
                    f"{_summary(found, fixed, left)}")  # fmt: skip
-    return EXIT_DAMAGED if left else 0
+    return setup().code
 
 
 def _summary(found: Sequence[Finding], fixed: set[int], left: Sequence[Finding]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -349,6 +350,19 @@ def test_server_settings(run: Run, jq: JobQueue, raw: redis.Redis) -> None:
         assert run("doctor", "--json").json["healthy"]
     finally:
         raw.config_set("appendonly", "no")
+
+
+def test_a_memory_that_is_nearly_full(run: Run, jq: JobQueue, raw: redis.Redis) -> None:
+    """From nine tenths of ``maxmemory`` on it is named, also when it is over; before, it is not."""
+    quiet = ("doctor", "--json", "--interval", "0.01")
+    used = raw.info("memory")["used_memory"]
+    for share, seen in ((0.5, False), (0.95, True), (3, True)):
+        raw.config_set("maxmemory", int(used / share))
+        found = {each["subject"]: each for each in run(*quiet, code=4).json["findings"]}
+        assert seen == ("maxmemory" in found), (share, found)
+        assert {"persistence"} == set(found) - {"maxmemory"}
+    assert re.search(r"\d+ % of \d+ bytes are used", found["maxmemory"]["text"])
+    assert "raise maxmemory, or purge" == found["maxmemory"]["remedy"]
 
 
 def test_long_reports_are_cut(run: Run, jq: JobQueue, raw: redis.Redis) -> None:
