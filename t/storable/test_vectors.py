@@ -12,7 +12,7 @@ from support.storable_peer import StorablePeer
 from support.tagged import difference
 from support.values import overloaded_classes
 
-from redis_jobqueue.storable import StorableError, freeze, nfreeze, thaw
+from redis_jobqueue.storable import ScalarRef, StorableError, freeze, nfreeze, thaw
 
 pytestmark = pytest.mark.timeout(900)  # seconds; for the many cuts of a full run
 
@@ -88,6 +88,32 @@ def test_our_image_has_the_bytes_of_perl(row: Row) -> None:
     same = image == nfreeze(thaw(image), hints=False)
     same_native = native == freeze(thaw(native), hints=False)
     assert (row["name"] not in OTHER_BYTES) == (same and same_native)
+
+
+BOOLEANS = {
+    # Perl 5.38 writes its booleans so; the Perl of the recordings did not know them.
+    "050b22": True,
+    "050b23": False,
+    "050b0422": ScalarRef(True),
+    "050b0423": ScalarRef(False),
+    "050b0200000003222322": [True, False, True],
+    "050b0300000002220000000161230000000162": {"a": True, "b": False},
+    "040b0831323334353637380408080802020000002223": [True, False],
+}
+
+
+@pytest.mark.parametrize("image", BOOLEANS)
+def test_booleans_of_newer_perls(image: str) -> None:
+    """The types 34 and 35 are True and False, wherever they stand, and stay so through ours."""
+    value = thaw(bytes.fromhex(image))
+    assert repr(BOOLEANS[image]) == repr(value)  # 1 == True
+    for ours in (nfreeze(value), freeze(value)):
+        assert repr(value) == repr(thaw(ours))
+
+
+def test_older_perls_read_our_booleans() -> None:
+    """They are written as the integers 1 and 0: an older Perl takes 34 and 35 for damage."""
+    assert bytes.fromhex("050b04020000000208810880") == nfreeze([True, False], hints=False)
 
 
 def test_the_exceptions_are_rows_and_have_a_reason() -> None:
