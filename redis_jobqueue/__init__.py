@@ -35,6 +35,7 @@ from redis_jobqueue.job import (
     Job,
 )
 from redis_jobqueue.keys import NAMESPACE
+from redis_jobqueue.middleware import Middleware
 from redis_jobqueue.owner import Owner
 from redis_jobqueue.queue import DEFAULT_TIMEOUT, MAX_DATASIZE, JobQueue
 from redis_jobqueue.storable import Blessed, ScalarRef
@@ -73,6 +74,7 @@ __all__ = [
     "JobQueue",
     "JobQueueError",
     "MaxMemoryError",
+    "Middleware",
     "NetworkError",
     "Owner",
     "RedisError",

@@ -17,11 +17,12 @@ NOT_OURS = (ClaimLostError, JobDeletedError)
 
 
 class Middleware(Protocol):
-    """Is told of each job; called in the thread that runs it.
+    """Is told of each job; called in the thread that holds it, in processes by the parent.
 
     After `before` comes either `after` or `on_error`, once.  An exception in
     `before` counts as the job's own; one in the others is logged and changes
-    nothing.
+    nothing.  Any object with these three methods will do; what is made from
+    this class needs only those that it has a use for.
     """
 
     def before(self, job: Job) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import docutils.core
 import docutils.nodes
 from support.server import Server
+
+from cli.conftest import process
 
 TEXT = (Path(__file__).parents[2] / "README.rst").read_text("utf-8")
 
@@ -29,3 +32,10 @@ def test_examples_of_the_command_run(server: Server) -> None:
         )  # fmt: skip
         assert (0, "") == (done.returncode, done.stderr), line
         assert done.stdout, line
+
+
+def test_purge_of_the_crontab_runs(server: Server) -> None:
+    """The line for cron has the options that there are, and asks nobody."""
+    (words,) = re.findall(r"``0 3 \* \* \* redis-jobqueue (purge .*?)``", TEXT)
+    done = process(server.url, *words.split())
+    assert (0, "0 jobs deleted\n", "") == (done.code, done.out, done.err)
