@@ -2,170 +2,53 @@
 
 The `Nursery` is forked before the worker has any thread, and forks the
 children from then on: a fork of a process with threads can inherit a lock that
-nobody will ever release.  Parent and child speak over a socket, in frozen
-dicts with a length in front: no pickle.
+nobody will ever release.  What a child does, and what it says, is `child`.
 
-    parent -> child   {"job": fields, "queue": ..., "attempt": n}   run this
-                      {"cancelled": 1}                              somebody asked for an end
-    child -> parent   {"pid": n}                                    first of all
-                      {"save": changes}                             write this now
-                      {"done": changes}                             completed
-                      {"error": kind, ...}                          failed
-
-Changes are what `record.changes_of` gives.
+What is no fault of a job costs it nothing: where no child can be started it is
+put back, and a worker whose nursery is gone ends.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import select
 import signal
 import socket
-import struct
 import threading
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-import attrs
-
-from redis_jobqueue.checks import Text
-from redis_jobqueue.errors import E_REDIS, ClaimLostError, JobQueueError, StorableError
+from redis_jobqueue.child import Channel, flush, packed, serve, unpacked
+from redis_jobqueue.errors import ClaimLostError, JobQueueError
 from redis_jobqueue.handle import MAX_DATASIZE
-from redis_jobqueue.handlers import (
-    Bury,
-    Died,
-    Drop,
-    Handler,
-    Retry,
-    Table,
-    TimeLimit,
-    call,
-    describe,
-)
-from redis_jobqueue.job import Job
-from redis_jobqueue.keys import text
+from redis_jobqueue.handlers import Bury, Died, Drop, Handler, Retry, Table, TimeLimit
+from redis_jobqueue.job import Job, unwrap
 from redis_jobqueue.metadata import FIELDS
-from redis_jobqueue.record import apply_changes, changes_of, fields_of, job_of, metadata_of
-from redis_jobqueue.storable import nfreeze, thaw
+from redis_jobqueue.record import apply_changes, fields_of, metadata_of
+from redis_jobqueue.storable import thaw
+from redis_jobqueue.waiting import ready
 
-_LENGTH = struct.Struct(">Q")
-
-
-class Channel:
-    """One end of a socket that carries frozen dicts."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Send one message; raises `OSError` if the other end is gone."""
-        image = nfreeze(message)
-        self.sock.sendall(_LENGTH.pack(len(image)) + image)
-
-    def receive(self) -> dict[str, Any] | None:
-        """Read one message; None if the other end is gone."""
-        head = self._read(_LENGTH.size)
-        image = None if head is None else self._read(_LENGTH.unpack(head)[0])
-        return None if image is None else thaw(image)
-
-    def readable(self, seconds: float) -> bool:
-        """Wait for a message, or for the other end to go."""
-        return bool(select.select([self.sock], [], [], seconds)[0])
-
-    def _read(self, count: int) -> bytes | None:
-        parts = bytearray()
-        while len(parts) < count:
-            try:
-                part = self.sock.recv(min(count - len(parts), 1 << 20))
-            except ConnectionError:
-                return None
-            if not part:
-                return None
-            parts += part
-        return bytes(parts)
+log = logging.getLogger("redis_jobqueue.worker")
 
 
-@attrs.define(slots=True, eq=False)
-class _Held:
-    """What a job in a child stands under: its parent's claim, over the channel."""
-
-    channel: Channel
-    queue: bytes
-    attempts: int
-    _cancelled: bool = False
-
-    @property
-    def holder(self) -> _Held:
-        """Give itself: `Job.save` and `Job.begun` go through the parent."""
-        return self
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the parent has said that somebody asked for an end."""
-        while not self._cancelled and self.channel.readable(0):
-            message = self.channel.receive()
-            self._cancelled = message is None or "cancelled" in message
-        return self._cancelled
-
-    def save(self, job: Job) -> int:
-        """Let the parent write what was changed."""
-        gone, pairs = changes_of(job, MAX_DATASIZE)
-        self.channel.send({"save": [gone, pairs]})
-        while (answer := self.channel.receive()) is not None:
-            if "saved" in answer:
-                job.clear_modified()
-                return int(answer["saved"])
-            if "refused" in answer:
-                raise ClaimLostError(str(answer["refused"]), job_id=str(job.id))
-            self._cancelled = True
-        raise ClaimLostError("the worker is gone", job_id=str(job.id))
-
-    def begun(self, *jobs: Job) -> None:
-        """Do nothing: the parent has marked the job."""
+class NoChild(ClaimLostError):
+    """There is no child to run the job, which was not begun: it is to be put back."""
 
 
-def _serve(sock: socket.socket, table: Table) -> None:
-    # What a child does until its parent is gone.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # the parent decides what a signal means
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    channel = Channel(sock)
-    channel.send({"pid": os.getpid()})
-    while (message := channel.receive()) is not None:
-        if "job" not in message:
-            continue
-        job = job_of(message["job"], message["strings"])
-        job._claim = _Held(channel, message["queue"], message["attempts"])
-        channel.send(_outcome(job, table, text(message["queue"])))
-
-
-def _outcome(job: Job, table: Table, queue: Text) -> dict[str, Any]:
-    try:
-        call(table.find(queue, job).function, job)
-        return {"done": [*changes_of(job, MAX_DATASIZE)]}
-    except BaseException as error:
-        line, trace = describe(error)
-        kind = next((kind for kind in _KINDS if isinstance(error, _KINDS[kind])), "error")
-        if isinstance(error, StorableError) and error.code == E_REDIS:
-            kind = "unreadable"
-        delay = error.delay if isinstance(error, Retry) else None
-        try:
-            changes: Sequence[Any] = changes_of(job, MAX_DATASIZE)
-        except JobQueueError:  # the result that cannot be frozen is the error
-            changes = ([], [])
-        return {"error": kind, "text": str(error), "line": line, "trace": trace,
-                "delay": delay, "changes": [*changes]}  # fmt: skip
-
-
-_KINDS: dict[str, type[BaseException]] = {"retry": Retry, "bury": Bury, "drop": Drop}
+class Ended(ClaimLostError):
+    """The worker ended and has put the job back, before the child was killed."""
 
 
 class Failed(Exception):
-    """A handler failed in a child; carries what it was there."""
+    """A handler failed in a child; carries what it was there.
 
-    def __init__(self, line: str, trace: str) -> None:
-        super().__init__(line)
+    It is raised as a subclass that has the name of the exception's class, so
+    that who tells of ``type(error)`` tells the same as of a thread.
+    """
+
+    def __init__(self, words: str, line: str, trace: str) -> None:
+        super().__init__(words)
         self.line = line
         self.trace = trace
 
@@ -175,14 +58,20 @@ class Nursery:
 
     Args:
         table: the handlers, which the children have by being forked.
+
+    Attributes:
+        gone: whether its process was seen to be gone: no job will be run any more.
     """
 
     def __init__(self, table: Table) -> None:
-        self._lock = threading.Lock()
+        self.gone = False
+        self._lock = threading.RLock()
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
         self._closed = False
+        self._failing = False
         mine, theirs = socket.socketpair()
+        flush()
         pid = os.fork()
         if pid == 0:
             mine.close()
@@ -194,166 +83,222 @@ class Nursery:
         self._pid = pid
         self._control = mine
 
-    def run(self, handler: Handler, job: Job) -> None:
+    def run(self, handler: Handler, job: Job, max_datasize: int) -> Any:
         """Run a held job in a child; what it changed is applied to the Job.
 
+        Returns:
+            What the handler returned.
+
         Raises:
+            NoChild: it was not begun.
+            Ended: `close` has killed the child.
             Died: the child is gone.
             TimeLimit: it ran too long, and was killed.
             Retry, Bury, Drop: the handler raised them.
+            ClaimLostError, JobDeletedError: a save said so, and that ended the handler.
             Failed: the handler raised something else.
         """
+        fields = fields_of(job, FIELDS, MAX_DATASIZE) + metadata_of(job, job._meta, MAX_DATASIZE)
+        claim = job._claim
+        task = {"job": fields, "strings": job._strings, "queue": claim.queue,
+                "attempts": claim.attempts, "max_datasize": max_datasize}  # fmt: skip
         child = self._take()
         try:
-            child.run(handler, job)
-        except (Died, TimeLimit):
+            answer = child.run(handler, job, task)
+        except BaseException as error:
             self._forget(child)
+            if self._closed:
+                raise Ended("the worker ends") from error
             raise
-        except BaseException:
-            self._give_back(child)
-            raise
-        self._give_back(child)
+        with self._lock:
+            if self._closed:
+                self._forget(child)
+            else:
+                self._idle.append(child)
+        return _come_of(job, answer)
 
     def close(self) -> None:
         """Kill all children and the nursery."""
         with self._lock:
             self._closed = True
-            children, self._all, self._idle = list(self._all), set(), []
-        for child in children:
-            child.kill()
-        self._control.close()  # at its end of file the nursery kills what is left
-        try:
+            for child in self._all:
+                child.kill()  # its channel is closed by the thread that waits for it
+            while self._idle:
+                self._forget(self._idle.pop())
+            # At its end of file the nursery kills what is left.  Not close() alone:
+            # any fork of this process holds the socket as well.
+            with suppress(OSError):
+                self._control.shutdown(socket.SHUT_RDWR)
+            self._control.close()
+        with suppress(ChildProcessError):
             os.waitpid(self._pid, 0)
-        except ChildProcessError:
-            pass
 
     def _take(self) -> _Child:
-        with self._lock:
-            if self._closed:
-                raise Died("the worker ends")
-            if self._idle:
-                return self._idle.pop()
-            mine, theirs = socket.socketpair()
-            socket.send_fds(self._control, [b"x"], [theirs.fileno()])
-            theirs.close()
-        child = _Child(Channel(mine))
+        try:
+            with self._lock:
+                self._check()
+                while self._idle:
+                    child = self._idle.pop()
+                    if not child.channel.readable(0):
+                        return child
+                    self._forget(child)  # it is dead, or says what nobody asked
+                channel = self._ask()
+            child = _Child(channel)
+        except OSError as error:
+            with self._lock:
+                if not self._failing:
+                    log.error("no child process can be started; trying again: %s", error)
+                self._failing = True
+            raise NoChild(str(error)) from error
         with self._lock:
             self._all.add(child)
+            if self._closed:
+                self._forget(child)
+                raise Ended("the worker ends")
+            if self._failing:
+                log.warning("child processes can be started again")
+            self._failing = False
         return child
 
-    def _give_back(self, child: _Child) -> None:
-        with self._lock:
-            if not self._closed:
-                self._idle.append(child)
+    def _check(self) -> None:
+        if self._closed:
+            raise Ended("the worker ends")
+        if not self.gone and ready(0, self._control):  # it says nothing, so this is its end
+            self.gone = True
+            log.error("the process that starts the child processes is gone: the worker ends")
+        if self.gone:
+            raise NoChild("the process that starts them is gone")
+
+    def _ask(self) -> Channel:
+        mine, theirs = socket.socketpair()
+        try:
+            with theirs:
+                socket.send_fds(self._control, [b"x"], [theirs.fileno()])
+        except BaseException:
+            mine.close()
+            raise
+        return Channel(mine)
 
     def _forget(self, child: _Child) -> None:
-        child.kill()
         with self._lock:
             self._all.discard(child)
+            child.kill()
+            child.channel.sock.close()
 
 
 class _Child:
-    """The parent's end of one child."""
+    """The parent's end of one child.
+
+    Raises:
+        OSError: it was not started.
+    """
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        hello = channel.receive()
-        if hello is None:
-            raise Died("a child process could not be started")
+        self.channel = channel
+        hello = channel.receive() or {"failed": "it ended at once"}
+        if "failed" in hello:
+            channel.sock.close()
+            raise ChildProcessError(hello["failed"])
         self.pid = int(hello["pid"])
 
     def kill(self) -> None:
-        """Kill it, whatever it does."""
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._channel.sock.close()
+        """Kill it, whatever it does, unless it has ended: its number may be another's by now."""
+        if not self.channel.ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
-    def run(self, handler: Handler, job: Job) -> None:
-        """See `Nursery.run`."""
-        claim = job._claim
+    def run(self, handler: Handler, job: Job, task: dict[str, Any]) -> dict[str, Any]:
+        """Let it run a job; give its last message, which says what came of it."""
         ends = None if handler.timeout is None else time.monotonic() + handler.timeout
         told = False
         try:
-            self._channel.send(
-                {
-                    "job": [*fields_of(job, FIELDS, MAX_DATASIZE),
-                            *metadata_of(job, job._meta, MAX_DATASIZE)],
-                    "queue": claim.queue,
-                    "attempts": claim.attempts,
-                    "strings": job._strings,
-                }  # fmt: skip
-            )
+            self.channel.send(task)
             while True:
                 if ends is not None and time.monotonic() >= ends:
                     raise TimeLimit(f"it ran longer than {handler.timeout:g} seconds")
                 if job.cancelled and not told:
                     told = True
-                    self._channel.send({"cancelled": 1})
-                if not self._channel.readable(0.1):
+                    self.channel.send({"cancelled": 1})
+                if not self.channel.readable(0.1):
                     continue
-                message = self._channel.receive()
+                message = self.channel.receive()
                 if message is None:
                     raise Died("the process that ran it is gone")
-                if "save" in message:
-                    self._save(job, message["save"])
-                elif "done" in message:
-                    apply_changes(job, *message["done"])
-                    return
-                else:
-                    apply_changes(job, *message["changes"])
-                    raise _error_of(message)
-        except (OSError, ValueError) as error:
+                if "save" not in message:
+                    return message
+                self.channel.send(_save(job, message["save"]))
+        except OSError as error:
             raise Died("the process that ran it is gone") from error
 
-    def _save(self, job: Job, changes: Any) -> None:
-        apply_changes(job, *changes)
-        try:
-            self._channel.send({"saved": job.save()})
-        except JobQueueError as error:
-            self._channel.send({"refused": str(error)})
+
+def _save(job: Job, changes: Any) -> dict[str, Any]:
+    apply_changes(job, *changes)
+    try:
+        return {"saved": job.save()}
+    except JobQueueError as error:
+        return {"refused": packed(error)}
 
 
-def _error_of(message: dict[str, Any]) -> Exception:
-    kind, words = message["error"], str(message["text"])
+def _come_of(job: Job, answer: dict[str, Any]) -> Any:
+    if "done" in answer:
+        apply_changes(job, *answer["done"])
+        # Of the image, and not as the job shows it: that would be frozen anew, or could
+        # not be read, though the handler has done its work.
+        return unwrap(thaw(job._images["result"])) if answer["returned"] else None
+    if "refused" in answer:
+        raise unpacked(answer["refused"])
+    apply_changes(job, *answer["changes"])
+    raise _error_of(answer)
+
+
+def _error_of(answer: dict[str, Any]) -> Exception:
+    kind, words = answer["error"], str(answer["text"])
     if kind == "retry":
-        return Retry(words, delay=message["delay"])
+        return Retry(words, delay=answer["delay"])
     if kind == "bury":
         return Bury(words)
     if kind == "drop":
         return Drop(words)
     if kind == "unreadable":
         return Bury(f"its data cannot be read: {words}")
-    return Failed(str(message["line"]), str(message["trace"]))
+    named: type[Failed] = type(answer["class"], (Failed,), {})
+    return named(words, answer["line"], answer["trace"])
 
 
 def _nurse(control: socket.socket, table: Table) -> None:
     # One message is one wish for a child, with the socket that it is to serve.
+    parent = os.getppid()
+    signal.set_wakeup_fd(-1)  # it is the parent's, who would take our signals for its own
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     children: set[int] = set()
-    while True:
+    # The end of file does not come while another fork of a parent that is gone has the socket.
+    while os.getppid() == parent:
         _reap(children)
-        if not select.select([control], [], [], 1.0)[0]:
+        if not ready(1.0, control):
             continue
-        message, sockets, _, _ = socket.recv_fds(control, 1, 1)
+        message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             break
-        pid = os.fork()
-        if pid == 0:
-            control.close()
-            try:
-                _serve(socket.socket(fileno=sockets[0]), table)
-            finally:
-                os._exit(0)
-        children.add(pid)
-        os.close(sockets[0])
+        for descriptor in descriptors:  # none if there was no room here: the parent sees its end
+            with socket.socket(fileno=descriptor) as sock:
+                try:
+                    pid = os.fork()
+                except OSError as error:
+                    with suppress(OSError):
+                        Channel(sock).send({"failed": str(error)})
+                    continue
+                if pid == 0:
+                    control.close()
+                    try:
+                        serve(sock, table)
+                    finally:
+                        os._exit(0)
+                children.add(pid)
     for pid in children:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def _reap(children: set[int]) -> None:

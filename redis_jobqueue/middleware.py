@@ -23,6 +23,9 @@ class Middleware(Protocol):
     `before` counts as the job's own; one in the others is logged and changes
     nothing.  Any object with these three methods will do; what is made from
     this class needs only those that it has a use for.
+
+    What a handler raised in a child process comes as an error of another
+    class, with the same name and text.
     """
 
     def before(self, job: Job) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from redis_jobqueue.children import Failed, Nursery
+from redis_jobqueue.children import Ended, Failed, NoChild, Nursery
 from redis_jobqueue.errors import (
     E_REDIS,
     JobDeletedError,
@@ -24,7 +25,6 @@ from redis_jobqueue.errors import (
 from redis_jobqueue.handlers import (
     ERROR_FIELD,
     Bury,
-    Died,
     Drop,
     Handler,
     Retry,
@@ -54,6 +54,9 @@ SERVERS = (NetworkError, MaxMemoryError, RedisError)
 TRIES = 6
 """How often another refusal is met before the job is let go, to be run once more."""
 
+PAUSE = 1.0
+"""Seconds before a slot takes a job again for which it could start no child."""
+
 
 class Boss(Protocol):
     """What a runner needs of its worker."""
@@ -77,6 +80,9 @@ class Boss(Protocol):
 
     def found(self) -> None:
         """Note that the server answers."""
+
+    def stop(self) -> None:
+        """Claim nothing more, and end."""
 
 
 class Runner:
@@ -124,8 +130,7 @@ class Runner:
         # What cannot be read will not be readable at the next attempt either.
         handler.retries_of(job)
         if self._nursery is not None:
-            self._nursery.run(handler, job)
-            return job.result
+            return self._nursery.run(handler, job, self._boss.jq.max_datasize)
         job.workload
         if handler.timeout is None:
             return call(handler.function, job)
@@ -136,6 +141,14 @@ class Runner:
             return call(handler.function, job)
         finally:
             timer.cancel()
+
+    def _put_back(self, job: Job) -> None:
+        # For want of a child, which is not the job's fault: no attempt is charged.
+        self._settle(lambda: self._boss.owner.release(job))
+        if self._nursery is not None and self._nursery.gone:
+            self._boss.stop()
+        else:
+            time.sleep(PAUSE)
 
     def _completed(self, job: Job, handler: Handler | None, result: Any) -> None:
         try:
@@ -149,9 +162,12 @@ class Runner:
         self._tell_each("after", job, result)
 
     def _failed(self, job: Job, handler: Handler | None, error: BaseException) -> None:
-        if isinstance(error, Died) and self._boss.forced:
-            return  # we killed its process, and the job is back in its queue
         self._tell_each("on_error", job, error)
+        if isinstance(error, Ended):
+            return
+        if isinstance(error, NoChild):
+            self._put_back(job)
+            return
         line, trace = self._words(error)
         # What the handler left in the job may be what cannot be stored: then the
         # reason alone is, and without the traceback if even that is too much.

@@ -47,6 +47,8 @@ EXIT_DONE = 0
 """Everything that was begun was finished."""
 EXIT_RELEASED = 3
 """The grace time was over: what still ran was put back to the head of its queue."""
+EXIT_BROKEN = 5
+"""The process that starts the child processes was gone: what it could not run was put back."""
 EXIT_FORCED = 128
 """Plus the number of the second signal: what still ran was put back at once."""
 
@@ -195,7 +197,7 @@ class Worker:
                 self._work(Runner(self, self._middleware, nursery))
             finally:
                 code = self._drain()
-            return code
+            return code or (EXIT_BROKEN if nursery is not None and nursery.gone else EXIT_DONE)
         finally:
             self.state = State.STOPPED
             for each, handler in before.items():

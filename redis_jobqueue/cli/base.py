@@ -216,7 +216,7 @@ class Program(click.Group):
         """Write the examples and the exit codes."""
         _write_examples(EXAMPLES, ctx, formatter)
         formatter.write("\nExit codes: 0 done; 1 the server failed, or there was nothing to act "
-                        "on;\n2 wrong arguments; 4 doctor found damage; work adds 3 and 128+N, "
+                        "on;\n2 wrong arguments; 4 doctor found damage; work adds 3, 5, 128+N, "
                         "see its help.\n")  # fmt: skip
 
     def resolve_command(

@@ -151,8 +151,9 @@ def work(handlers: str, queues: Sequence[Text], log_format: str, log_level: str,
     ATTR is a mapping from queues to functions, or one function for the queues
     named.  TERM or INT drains: nothing new is taken, running jobs get the
     grace time.  Ends with 0 when all that was begun is finished; 3 when jobs
-    had to be put back after the grace time; 128 and the number of the signal
-    when a second one came.  1: the server cannot be reached at the start.
+    had to be put back after the grace time; 5 when the process that starts the
+    child processes was killed; 128 and the number of the signal when a second
+    one came.  1: the server cannot be reached at the start.
     """
     start_logging(log_level, log_format == "json")
     table = load_handlers(handlers, queues)

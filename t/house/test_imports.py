@@ -41,6 +41,7 @@ ROOMS: list[tuple[str, ...]] = [
     ("management",),
     ("queue",),
     ("handlers", "middleware", "tending"),
+    ("child",),
     ("children",),
     ("running",),
     ("worker",),
