@@ -26,13 +26,14 @@ def eventually(check: Callable[[], Any], seconds: float = 60.0) -> Any:
 
 
 class Process:
-    """A worker in a process."""
+    """A worker in a process; ``app`` has its handlers."""
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str, app: Path = APP, **options: Any) -> None:
         self.popen = subprocess.Popen(
-            [sys.executable, str(APP), url, json.dumps(options)],
+            [sys.executable, str(app), url, json.dumps(options)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},  # what it prints it keeps for a while
         )  # fmt: skip
         assert self.popen.stdout is not None
         assert "started\n" == self.popen.stdout.readline()
