@@ -15,9 +15,13 @@ from typing import Any
 
 from redis_jobqueue import Backoff, Handler, Job, JobQueue, Worker, current_job
 
+BEGUN = "begun"
+
 
 def sleep(job: Job) -> str:
-    """Take ``seconds``, in small steps; stop early if told so."""
+    """Take ``seconds``, in small steps; stop early if told so.  Says that it has begun."""
+    job.message = BEGUN
+    job.save()
     ends = time.monotonic() + job.workload["seconds"]
     while time.monotonic() < ends:
         if job.cancelled:

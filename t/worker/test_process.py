@@ -14,7 +14,6 @@ from redis_jobqueue import (
     STATUS_COMPLETED,
     STATUS_CREATED,
     STATUS_FAILED,
-    STATUS_WORKING,
     JobQueue,
 )
 
@@ -28,8 +27,8 @@ def sleeping(jq: JobQueue, seconds: float) -> str:
 
 
 def running(jq: JobQueue, job_id: str) -> None:
-    """Wait until somebody works on a job."""
-    eventually(lambda: jq.get_job_data(job_id, "status") == STATUS_WORKING)
+    """Wait until the handler of a job runs; that it was claimed is not enough."""
+    eventually(lambda: jq.get_job_data(job_id, "message") == "begun")
 
 
 def test_term_lets_running_jobs_finish(jq: JobQueue, start: Start) -> None:

@@ -26,8 +26,8 @@ def add(jq: JobQueue, do: str = "sleep", **values: object) -> Job:
 
 
 def working(jq: JobQueue, job: Job) -> None:
-    """Wait until somebody works on a job."""
-    eventually(lambda: jq.get_job_data(job, "status") == STATUS_WORKING)
+    """Wait until the handler of a job runs; that it was claimed is not enough."""
+    eventually(lambda: jq.get_job_data(job, "message") == "begun")
 
 
 def places(jq: JobQueue, job: Job) -> list[str]:
@@ -56,7 +56,7 @@ def test_a_last_attempt_that_waits_is_not_begun(jq: JobQueue, start: Start) -> N
     last = add(jq)
     jq.redis.hset("JobQueue:attempts:jobs", str(last.id), 3)
     jq.resume("work")
-    working(jq, last)  # claimed, and not begun
+    eventually(lambda: jq.get_job_data(last, "status") == STATUS_WORKING)  # and not begun
     worker.signal(signal.SIGTERM)
     assert 0 == worker.end()[0]
     assert STATUS_COMPLETED == jq.get_job_data(running, "status")
