@@ -118,6 +118,8 @@ class Line:
 
     def fileno(self) -> int:
         """Give what to poll for."""
+        if self.closed:
+            raise NetworkError(NOT_CONNECTED)
         return int(self._connection._sock.fileno())
 
     def close(self) -> None:
