@@ -77,6 +77,7 @@ class Lifecycle:
         self._since = time.time()
         self._sweep = schedule.Sweep()
         self._stuck: set[Text] = set()
+        self._unfit: set[bytes] = set()
         self._identity: Identity | None = None
         # Without a deadline a peer that went silent would keep a call, and a stop, for ever.
         driver = self._driver = queue._driver

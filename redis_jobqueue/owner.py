@@ -117,7 +117,7 @@ class Owner(Claiming):
         if claim.owner != identity.id:  # fenced or not, it is finished under its own id
             self._finish("complete", [job])
             claimed = self._ask(names, 1, mark, self._driver.send)
-            self.dangling = self._note(claimed)
+            self.dangling = self._note(claimed, names)
             return claimed.jobs[0] if claimed.jobs else None
         for name in names:
             self._seen.setdefault(name)
@@ -133,7 +133,7 @@ class Owner(Claiming):
             jobs = claimed.jobs
         finally:
             identity.claimed(token, jobs)
-        self.dangling = self._note(claimed)
+        self.dangling = self._note(claimed, names)
         self._ended(job, "complete", answer)
         return jobs[0] if jobs else None
 
