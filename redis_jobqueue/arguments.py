@@ -65,13 +65,13 @@ def _each(value: Any, what: str) -> Iterator[bytes]:
 
 
 def ms_of(seconds: Any, what: str) -> int:
-    """Give a number of seconds, 0 or more, in ms."""
+    """Give a number of seconds, 0 or more, in ms; what is more than 0 stays so."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         kind = type(seconds).__name__
         raise ArgumentError(f"Invalid argument ({what} must be a number of seconds, not {kind})")
     if not 0 <= seconds < 1e11:
         raise ArgumentError(f"Invalid argument ({what} must be 0 or more seconds)")
-    return round(seconds * 1000)
+    return max(round(seconds * 1000), 1 if seconds else 0)
 
 
 def count_of(value: Any, what: str, *, least: int = 1) -> int:

@@ -14,6 +14,7 @@ from redis_jobqueue.connection import drive
 from redis_jobqueue.errors import ArgumentError, JobDeletedError, JobQueueError
 from redis_jobqueue.handle import reports
 from redis_jobqueue.job import Job
+from redis_jobqueue.keys import text
 from redis_jobqueue.lifecycle import Lifecycle
 from redis_jobqueue.operations import claims
 from redis_jobqueue.operations.claims import Claimed
@@ -39,7 +40,8 @@ class Claiming(Lifecycle):
         """Claim the oldest job of a queue, or of the first of several that has one.
 
         Args:
-            queue: a name or a list of names; paused ones are skipped.
+            queue: a name or a list of names; paused ones are skipped, and (logged
+                once) those of which a key holds something else.
             blocking: whether to wait for a job.
             timeout: seconds to wait; None as long as `JobQueue.timeout` says,
                 0 without end.
@@ -71,7 +73,9 @@ class Claiming(Lifecycle):
     ) -> list[Job]:
         """Claim up to ``count`` jobs (100 at most) at once, oldest first; [] if there is none.
 
-        Does not wait.  Arguments and errors are those of `claim`.
+        Does not wait.  It takes no further job once those that it has are more
+        than 1 MB, so fewer than ``count`` need not mean that the queue is empty.
+        Arguments and errors are those of `claim`.
         """
         many = min(count_of(count, "count"), claims.SLICE)
         return self._claim(self._names(queue), many, mark, order, self._driver.send)
@@ -93,7 +97,7 @@ class Claiming(Lifecycle):
         dangling: list[Text] = []
         while True:
             claimed = self._ask(queues, count, mark, send)
-            dangling += self._note(claimed)
+            dangling += self._note(claimed, queues)
             self.dangling = dangling
             if claimed.jobs:
                 return claimed.jobs
@@ -127,7 +131,13 @@ class Claiming(Lifecycle):
                 return claimed
             self._beat()
 
-    def _note(self, claimed: Claimed) -> list[Text]:
+    def _note(self, claimed: Claimed, queues: list[bytes]) -> list[Text]:
+        if claimed.standing == claims.GOOD:
+            unfit = set(claimed.unfit)
+            for name in unfit - self._unfit:  # once, not with every look
+                log.error("nothing can be claimed from this queue: a key of it holds "
+                          "something else", extra={"queue": text(name)})  # fmt: skip
+            self._unfit = self._unfit.difference(queues) | unfit
         for job_id in claimed.dangling:
             log.warning("job was removed prior to use", extra={"job_id": _shown(job_id)})
         for entry in claimed.bad:

@@ -59,7 +59,10 @@ class Identity:
     def jobs(self) -> list[Job]:
         """Give the jobs that are held."""
         with self._lock:
-            return sorted(self._held.values(), key=lambda job: int(held_by(job).number))
+            # What is ended right now, by another thread, has no claim any more.
+            held = [(job, job._claim) for job in self._held.values()]
+        held = [(job, claim) for job, claim in held if claim is not None]
+        return [job for job, _ in sorted(held, key=lambda pair: int(pair[1].number))]
 
     def cancel(self, ids: Sequence[bytes]) -> None:
         """Tell held jobs that somebody asked them to stop."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from redis_jobqueue.address import refused
 from redis_jobqueue.checks import Text
 from redis_jobqueue.connection import Driver
-from redis_jobqueue.errors import JobQueueError, NetworkError
+from redis_jobqueue.errors import ArgumentError, JobQueueError, NetworkError
 from redis_jobqueue.handle import reports
 from redis_jobqueue.heart import Heart, suspend_clock
 from redis_jobqueue.identity import Identity, new_identity, prefix_of
@@ -77,6 +77,7 @@ class Lifecycle:
         self._since = time.time()
         self._sweep = schedule.Sweep()
         self._stuck: set[Text] = set()
+        self._unfit: set[bytes] = set()
         self._identity: Identity | None = None
         # Without a deadline a peer that went silent would keep a call, and a stop, for ever.
         driver = self._driver = queue._driver
@@ -87,12 +88,12 @@ class Lifecycle:
                 connection_timeout=driver.connection_timeout or ANSWER,
                 operation_timeout=ANSWER,
             )
-        # Beats have a shorter one, so that several fit into a lifetime.
-        slow = min(lifetime / 3, 5.0)
+        # Beats have shorter ones, so that several fit into a lifetime.
+        slow = min(lifetime / 3, ANSWER)
         self._beats = Driver(
             driver.address,
             reconnect_on_error=True,
-            connection_timeout=driver.connection_timeout or slow,
+            connection_timeout=min(driver.connection_timeout or slow, lifetime / 3),
             operation_timeout=min(driver.operation_timeout or slow, lifetime / 3),
         )
         self._heart = Heart(self)
@@ -151,10 +152,11 @@ class Lifecycle:
             RedisError: the server cannot do claims (older than Redis 6.2).
         """
         self._check_process()
-        if self._identity is None:
-            self._stopping = False
-            self._identity = self._register()
-            self._heart.start()
+        with self._lock:
+            if self._identity is None:
+                self._stopping = False
+                self._identity = self._register()
+                self._heart.start()
         return self
 
     @reports
@@ -182,14 +184,15 @@ class Lifecycle:
             back = 0
             log.error("jobs could not be released and wait to be recovered: %s", error)
         self._heart.stop()
-        identity = self._of_now()  # the last beat may have given it a new id
-        with self._lock:
+        with self._lock:  # a beat of another thread may be about to give it a new id
+            identity, self._identity = self._identity, None
             idle, self._idle = self._idle, []
         for _, waiting, wake in idle:
             waiting.close()
             wake.close()
+        if identity is None:  # another thread has stopped it meanwhile
+            return back
         highest, living = identity.snapshot()
-        self._identity = None
         leave = claims.stop(identity.id, highest, living, list(self._seen), self._keys)
         try:
             return back + self._beats.run(leave)
@@ -210,11 +213,15 @@ class Lifecycle:
         for wake in list(self._wakes):
             wake.set()
 
-    def describe(self, **facts: Any) -> None:
-        """Add to what `JobQueue.owners` shows of this owner; JSON values only."""
-        self._facts.update(facts)
-        self._said = len(self._seen)
-        self._beats.run(claims.describe(self._of_now().id, self._about(), self._keys))
+    @reports
+    def describe(self, /, **facts: Any) -> None:
+        """Add to what `JobQueue.owners` shows of this owner; JSON values only.
+
+        Raises:
+            ArgumentError: a value is none; nothing is added.
+        """
+        self._facts.update({name: _plain(name, value) for name, value in facts.items()})
+        self._describe()
 
     @reports
     def beat(self) -> bool:
@@ -232,6 +239,10 @@ class Lifecycle:
             raise JobQueueError(
                 f"this Owner belongs to process {self._pid}; make one of your own after a fork"
             )
+
+    def _describe(self) -> None:
+        self._said = len(self._seen)
+        self._beats.run(claims.describe(self._of_now().id, self._about(), self._keys))
 
     def _of_now(self) -> Identity:
         self._check_process()
@@ -269,7 +280,7 @@ class Lifecycle:
                 "since": self._since,
                 "lifetime": self.lifetime,
                 "max_attempts": self.max_attempts,
-                "queues": [name.decode("latin-1") for name in self._seen],
+                "queues": [name.decode("latin-1") for name in list(self._seen)],
                 **self._facts,
             }
         ).encode()
@@ -283,9 +294,11 @@ class Lifecycle:
                 claims.beat(identity.id, int(self.lifetime * 1000), highest, living, self._keys)
             )
             if answer.fenced:
-                log.warning("owner was fenced and takes a new id", extra={"owner": identity.name})
                 with self._lock:
-                    if self._identity is identity:
+                    if self._identity is identity and not self._stopping:
+                        log.warning(
+                            "owner was fenced and takes a new id", extra={"owner": identity.name}
+                        )
                         self._identity = self._register()
                 return False
             self._heart.good(sent, answer.now_ms)
@@ -297,8 +310,16 @@ class Lifecycle:
                 )
             if not answer.more:
                 if self._said < len(self._seen):
-                    self.describe()
+                    self._describe()
                 return True
 
     def _release_held(self) -> int:
         return 0
+
+
+def _plain(name: str, value: Any) -> Any:
+    # A copy, so that what is sent with every description can always be written.
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError(f"Invalid argument ({name} is no JSON value: {error})") from error

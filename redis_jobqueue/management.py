@@ -171,7 +171,13 @@ class Management(Handle):
         """Give ids of delayed jobs that are due, the longest waiting first.
 
         With ``remove`` they are taken off the set and stand nowhere any more:
-        the caller answers for them.
+        the caller answers for them.  Their time to live begins, as their
+        ``expire`` says.
+
+        Raises:
+            NetworkError: with ``remove``, the answer may be lost with up to 500
+                ids in it: their jobs are in no place then, and `locate` finds
+                them nowhere.
         """
         return self._run(schedule.due(count_of(limit, "limit"), remove, self._keys))
 
@@ -282,7 +288,12 @@ class Management(Handle):
 
     @reports
     def locate(self, job: Job | Name) -> list[Place]:
-        """Give every place that holds a job: one or none where all is well."""
+        """Give every place that holds a job: one or none where all is well.
+
+        It looks at one place after the other, which is not one moment.  So where
+        it finds none or several it looks once more; a job that moves on all the
+        while may still be missed, or found in two places.
+        """
         return self._run(overview.locate(id_of(job), self._keys))
 
     @reports

@@ -15,7 +15,7 @@ from redis_jobqueue.handle import reports
 from redis_jobqueue.job import STATUS_COMPLETED, STATUS_CREATED, STATUS_FAILED, Job
 from redis_jobqueue.lifecycle import INTERVAL, LIFETIME
 from redis_jobqueue.operations import claims, finishing, recovery, schedule
-from redis_jobqueue.operations.claims import SLICE, held_by
+from redis_jobqueue.operations.claims import SLICE, Claim, held_by
 from redis_jobqueue.operations.recovery import Recovered
 
 log = logging.getLogger("redis_jobqueue")
@@ -108,33 +108,33 @@ class Owner(Claiming):
         if claim_next is False or claim_next is None:
             self._finish("complete", [job])
             return None
-        claim = held_by(job)
+        claim, size = held_by(job), self._jq.max_datasize
         names = ordered([claim.queue] if claim_next is True else self._names(claim_next), order)
         identity = self._of_now()
         if self._stopping:
             self._finish("complete", [job])
             return None
+        for name in names:
+            self._seen.setdefault(name)
         if claim.owner != identity.id:  # fenced or not, it is finished under its own id
             self._finish("complete", [job])
             claimed = self._ask(names, 1, mark, self._driver.send)
-            self.dangling = self._note(claimed)
+            self.dangling = self._note(claimed, names)
             return claimed.jobs[0] if claimed.jobs else None
-        for name in names:
-            self._seen.setdefault(name)
         token = identity.take_token()
         jobs: list[Job] = []
         try:
             answer, claimed = self._run(
                 finishing.complete_next(
-                    job, token, identity.id, names, mark, self._keys, holder=self,
-                    strings=self._jq._strings, max_size=self._jq.max_datasize,
+                    finishing.Ending.of("complete", job, claim, size), token, identity.id, names,
+                    mark, self._keys, holder=self, strings=self._jq._strings,
                 )  # fmt: skip
             )
             jobs = claimed.jobs
         finally:
             identity.claimed(token, jobs)
-        self.dangling = self._note(claimed)
-        self._ended(job, "complete", answer)
+        self.dangling = self._note(claimed, names)
+        self._ended(job, claim, "complete", answer)
         return jobs[0] if jobs else None
 
     @reports
@@ -281,27 +281,21 @@ class Owner(Claiming):
     ) -> list[int]:
         held, error = _held_among(jobs)
         answers: list[int] = []
-        for part, contents in finishing.slices(verb, held, self._jq.max_datasize):
-            done = self._run(
-                finishing.finish(
-                    verb, part, self._keys, contents=contents, delay=delay, limit=limit,
-                    max_size=self._jq.max_datasize,
-                )  # fmt: skip
-            )
-            for job, answer in zip(part, done):
+        for part in finishing.slices(verb, held, self._jq.max_datasize):
+            done = self._run(finishing.finish(verb, part, self._keys, delay=delay, limit=limit))
+            for one, answer in zip(part, done):
                 try:
-                    answers.append(self._ended(job, verb, answer))
+                    answers.append(self._ended(one.job, one.claim, verb, answer))
                 except JobQueueError as refusal:
                     error = error or refusal
         if error is not None:
             raise error
         return answers
 
-    def _ended(self, job: Job, verb: str, answer: int | RedisError) -> int:
+    def _ended(self, job: Job, claim: Claim, verb: str, answer: int | RedisError) -> int:
         if isinstance(answer, RedisError):  # of this job alone, which is held as before
             raise answer
-        claim = held_by(job)
-        identity = self._identity
+        identity = claim.holder._identity  # it may be held by another owner than this one
         if identity is not None and identity.id == claim.owner:
             identity.ended(claim.field)
         job._claim = None
@@ -319,25 +313,22 @@ class Owner(Claiming):
         if error is not None:
             log.warning(str(error))
         # The last claim goes first, so that the first one ends up at the head.
-        held.sort(key=lambda job: -int(held_by(job).number))
+        held.sort(key=lambda pair: -int(pair[1].number))
         size = self._jq.max_datasize
-        for job in held:
+        for job, _ in held:
             try:
                 finishing.content(job, "release", size)
             except JobQueueError as unfit:
                 log.warning("changes cannot be stored: %s", unfit, extra={"job_id": job.id})
                 job.clear_modified()
         back = 0
-        for part, contents in finishing.slices("release", held, size):
-            done = self._run(
-                finishing.finish("release", part, self._keys, contents=contents, max_size=size)
-            )
-            for job, answer in zip(part, done):
+        for part in finishing.slices("release", held, size):
+            for one, answer in zip(part, self._run(finishing.finish("release", part, self._keys))):
                 try:
-                    self._ended(job, "release", answer)
+                    self._ended(one.job, one.claim, "release", answer)
                     back += 1
                 except JobQueueError as refusal:
-                    log.warning(str(refusal), extra={"job_id": job.id})
+                    log.warning(str(refusal), extra={"job_id": one.job.id})
         return back
 
     def _release_held(self) -> int:
@@ -347,14 +338,16 @@ class Owner(Claiming):
 _AFTER = {"complete": STATUS_COMPLETED, "fail": STATUS_FAILED, "bury": STATUS_FAILED}
 
 
-def _held_among(jobs: Iterable[Job]) -> tuple[list[Job], JobQueueError | None]:
-    """Give those that are held, each once, and the refusal of the first that is not."""
-    held: dict[int, Job] = {}
+def _held_among(jobs: Iterable[Job]) -> tuple[list[tuple[Job, Claim]], JobQueueError | None]:
+    """Give those that are held, each once, and the refusal of the first that is not.
+
+    The claims are looked up here and once: another thread may end one meanwhile.
+    """
+    held: dict[int, tuple[Job, Claim]] = {}
     error: JobQueueError | None = None
     for job in jobs:
         try:
-            held_by(job)
-            held[id(job)] = job
+            held[id(job)] = job, held_by(job)
         except ClaimLostError as refusal:
             error = error or refusal
     return list(held.values()), error

@@ -118,6 +118,8 @@ class Line:
 
     def fileno(self) -> int:
         """Give what to poll for."""
+        if self.closed:
+            raise NetworkError(NOT_CONNECTED)
         return int(self._connection._sock.fileno())
 
     def close(self) -> None:
@@ -292,8 +294,11 @@ class Moving:
             return
         try:
             self._line.read()
-        except MaxMemoryError:
-            # As a command it is refused by a full server, though claims are not.
+        except (MaxMemoryError, RedisError) as error:
+            # As a command it is refused by a full server, though claims are not; and a
+            # claim passes over a queue whose key is no list.
+            if isinstance(error, RedisError) and "WRONGTYPE" not in str(error):
+                raise
             ready(min(seconds, POLL), self._wake)
 
     def _next_open(self) -> bytes | None:

@@ -1,21 +1,35 @@
--- take(): claim up to `count` jobs.  The caller has seen that the owner's beat is good.
+-- take(): claim up to `count` jobs.  The caller has seen that the owner's beat is good,
+-- and that the shared keys fit().
+--
+-- Returns {jobs, dangling, bad, more, unfit}: see claim.lua.
 --
 -- at.heartbeat, at.claims, at.lists, at.attempts, at.paused are keys; at.first is
 -- the place in KEYS from which each queue has three: its list, the owner's
 -- processing list of it, its counters.  names[i] is the name of the i-th queue.
 
 local LONGEST = 500 -- entries that one call skips
+local LARGEST = 1000000 -- octets of jobs after which it takes no other
 
+-- A claimed job for the answer, and its size.
 local function claimed(at, field)
     local claim = read_claim(redis.call('HGET', at.claims, field))
     local job = at.prefix .. claim.id
     local values = redis.call('TYPE', job).ok == 'hash' and redis.call('HGETALL', job) or {}
+    local size = 0
+    for _, value in ipairs(values) do size = size + #value end
     return {field, claim.number, claim.queue, claim.entry,
-        whole(attempts_of(at.attempts, claim.id)), values}
+        whole(attempts_of(at.attempts, claim.id)), values}, size
 end
 
 local function take(at, owner, token, count, mark, names)
-    local found, dangling, bad = {}, {}, {}
+    local found, dangling, bad, unfit = {}, {}, {}, {}
+    for i, name in ipairs(names) do
+        local first = at.first + 3 * i - 3
+        if not (is(KEYS[first], 'list') and is(KEYS[first + 1], 'list')
+            and is(KEYS[first + 2], 'hash')) then
+            unfit[#unfit + 1], unfit[name] = name, true
+        end
+    end
     -- An answer that was lost: the same token is given what is left of its jobs, and no more.
     local fields = {token}
     if count > 1 then
@@ -24,13 +38,13 @@ local function take(at, owner, token, count, mark, names)
     for i, value in ipairs(redis.call('HMGET', at.claims, unpack(fields))) do
         if value then found[#found + 1] = claimed(at, fields[i]) end
     end
-    if #found > 0 then return found, dangling, bad, 0 end
-    local looked, more = 0, 0
+    if #found > 0 then return {found, dangling, bad, 0, unfit} end
+    local looked, more, size = 0, 0, 0
     for i, name in ipairs(names) do
         local list, mine, counters = KEYS[at.first + 3 * i - 3], KEYS[at.first + 3 * i - 2],
             KEYS[at.first + 3 * i - 1]
-        local open = redis.call('SISMEMBER', at.paused, name) == 0
-        while open and #found < count do
+        local open = not unfit[name] and redis.call('SISMEMBER', at.paused, name) == 0
+        while open and #found < count and size <= LARGEST do
             local entry = redis.call('LINDEX', list, 0)
             if not entry then break end
             looked = looked + 1
@@ -60,28 +74,19 @@ local function take(at, owner, token, count, mark, names)
                     redis.call('HSET', job, 'started', stamp, 'updated', stamp)
                 end
                 tally(counters, 'claimed')
-                found[#found + 1] = claimed(at, field)
+                local one, octets = claimed(at, field)
+                found[#found + 1], size = one, size + octets
             end
         end
         if #found >= count or more == 1 then break end
     end
-    return found, dangling, bad, more
+    return {found, dangling, bad, more, unfit}
 end
 
--- Whether every key that take() writes is of the type that it must be.
-local function fit(at, names)
-    if not (is(at.claims, 'hash') and is(at.lists, 'set') and is(at.attempts, 'hash')
-        and is(at.paused, 'set')) then
-        return false
-    end
-    for i = 1, #names do
-        local first = at.first + 3 * i - 3
-        if not (is(KEYS[first], 'list') and is(KEYS[first + 1], 'list')
-            and is(KEYS[first + 2], 'hash')) then
-            return false
-        end
-    end
-    return true
+-- Whether the keys that take() shares with others are of the types that they must be.
+local function fit(at)
+    return is(at.claims, 'hash') and is(at.lists, 'set') and is(at.attempts, 'hash')
+        and is(at.paused, 'set')
 end
 
 -- good: the owner may claim; lapsed: its beat is too old; fenced: it has none.

@@ -19,7 +19,7 @@ local function delete()
     return 2
 end
 
-if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
+if not good_id(ARGV[2]) or redis.call('TYPE', KEYS[1]).ok ~= 'hash' then return 0 end
 if not (is(KEYS[2], 'zset') and is(KEYS[3], 'zset') and is(KEYS[4], 'zset') and is(KEYS[5], 'hash')
     and is(KEYS[6], 'set')) then
     return redis.error_reply(WRONG)

@@ -13,11 +13,12 @@
 -- ARGV[5]         1 to mark the jobs as working, 0 to leave status and times
 -- ARGV[6...]      the names of the queues
 -- Returns {standing}                               not good: nothing was done
---         {'good', jobs, dangling, bad, more}
+--         {'good', jobs, dangling, bad, more, unfit}
 -- where a job is {field, number, queue, entry, attempts, fields as HGETALL},
 -- dangling are entries whose job is gone before its time, bad are entries that
--- can be no job's (both are taken off), and more is 1 if the call stopped
--- early to be short.  The same token is given the same jobs.
+-- can be no job's (both are taken off), more is 1 if the call stopped early to
+-- be short, and unfit are the queues that were left out because a key of theirs
+-- holds something else (an error if all are).  The same token is given the same jobs.
 
 -- include: time
 -- include: entry
@@ -30,5 +31,8 @@ local at = {claims = KEYS[2], lists = KEYS[3], attempts = KEYS[4], paused = KEYS
     prefix = ARGV[1], first = 6}
 local names = {}
 for i = 6, #ARGV do names[i - 5] = ARGV[i] end
-if not fit(at, names) then return redis.error_reply(WRONG) end
-return {state, take(at, ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], names)}
+if not fit(at) then return redis.error_reply(WRONG) end
+local jobs, dangling, bad, more, unfit = unpack(
+    take(at, ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], names))
+if #unfit == #names and #jobs == 0 then return redis.error_reply(WRONG) end
+return {state, jobs, dangling, bad, more, unfit}

@@ -20,6 +20,7 @@ local function count(key, member)
 end
 
 if ARGV[3] ~= '' then
+    if not is(KEYS[3], 'zset') then return 0 end -- nobody knows who lives
     local score = redis.call('ZSCORE', KEYS[3], ARGV[3])
     if score and tonumber(score) > now_ms then return 0 end
 end

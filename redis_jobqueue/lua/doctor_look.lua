@@ -48,7 +48,9 @@ local function look(list, what, queue, owner, lives)
     end
 end
 
-local members = redis.call('TYPE', KEYS[2]).ok == 'set' and redis.call('SMEMBERS', KEYS[2]) or {}
+local registry = redis.call('TYPE', KEYS[2]).ok == 'set'
+local members = registry and redis.call('SMEMBERS', KEYS[2]) or {}
+local beating = redis.call('TYPE', KEYS[3]).ok == 'zset'
 local looked = {}
 for _, queue in ipairs(queues) do
     if not looked[queue] then
@@ -57,12 +59,12 @@ for _, queue in ipairs(queues) do
         for _, member in ipairs(members) do
             local name, owner = string.match(member, '^(.*):([^:]*)$')
             if name == queue then
-                local score = redis.call('ZSCORE', KEYS[3], owner)
+                local score = beating and redis.call('ZSCORE', KEYS[3], owner)
                 look(ARGV[1] .. 'processing:' .. member, 'processing', queue, owner,
                     score and tonumber(score) > now_ms and 1 or 0)
             end
         end
-        if redis.call('SISMEMBER', KEYS[2], queue) == 0 then
+        if not (registry and redis.call('SISMEMBER', KEYS[2], queue) == 1) then
             look(ARGV[1] .. 'processing:' .. queue, 'processing', queue, '', 0)
         end
     end

@@ -6,7 +6,8 @@
 -- ARGV[2]         the cursor, 0 to begin
 -- Returns {the next cursor, how many times to live, dropped ids}.
 --
--- A Perl update of a job that waits here starts its time to live again.
+-- A Perl update of a job that waits here starts its time to live again.  An id may name
+-- any key, that of the reapers' turn for one: only a job is kept.
 
 local cursor, pairs = unpack(redis.call('ZSCAN', KEYS[1], ARGV[2], 'COUNT', 100))
 local kept, dropped = 0, {}
@@ -17,7 +18,8 @@ for i = 1, #pairs, 2 do
         redis.call('ZREM', KEYS[1], pairs[i])
         if redis.call('TYPE', KEYS[2]).ok == 'hash' then redis.call('HDEL', KEYS[2], pairs[i]) end
         dropped[#dropped + 1] = pairs[i]
-    elseif left ~= -1 then
+    elseif left ~= -1 and not string.find(pairs[i], ':', 1, true)
+        and redis.call('TYPE', job).ok == 'hash' then
         redis.call('PERSIST', job)
         kept = kept + 1
     end

@@ -39,7 +39,7 @@ for _, id in ipairs(page) do
     elseif not good_id(id) or not queue or queue == '' or not is(list, 'list') then
         redis.call('ZADD', KEYS[2], whole(now_ms), id)
         redis.call('ZREM', KEYS[1], id)
-        if kind == 'hash' then
+        if kind == 'hash' and good_id(id) then
             redis.call('HSET', job, 'status', '__failed__', 'failed', stamp, 'updated', stamp,
                 'message', 'it was due and has no queue that can take it')
             redis.call('PERSIST', job)

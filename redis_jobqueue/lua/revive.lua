@@ -20,7 +20,7 @@ if kind == 'none' then
 end
 local queue = kind == 'hash' and redis.call('HGET', KEYS[3], 'queue')
 local list = queue and ARGV[1] .. 'queue:' .. queue
-if not queue or queue == '' or not is(list, 'list') then return -1 end
+if not good_id(ARGV[2]) or not queue or queue == '' or not is(list, 'list') then return -1 end
 redis.call('HDEL', KEYS[2], ARGV[2]) -- frees, so a full server lets what follows pass
 line_up(KEYS[3], ARGV[2], queue, list)
 redis.call('ZREM', KEYS[1], ARGV[2])

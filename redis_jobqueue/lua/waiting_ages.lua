@@ -2,10 +2,10 @@
 --
 -- KEYS[1] list    the queue
 -- ARGV[1]         the prefix of the keys of jobs
--- ARGV[2]         first place, counted from 0
+-- ARGV[2]         first place, as LRANGE counts
 -- ARGV[3]         last place
--- Returns {how many entries, oldest, youngest}, the times as text, absent if
--- no job of the page is there.
+-- Returns {length of the queue, entries of the page, oldest, youngest}, the times as
+-- text, absent if no job of the page is there.
 
 local entries = redis.call('LRANGE', KEYS[1], ARGV[2], ARGV[3])
 local oldest, youngest, first, last
@@ -18,4 +18,4 @@ for _, entry in ipairs(entries) do
         if not last or time > last then last, youngest = time, text end
     end
 end
-return {#entries, oldest, youngest}
+return {redis.call('LLEN', KEYS[1]), #entries, oldest, youngest}

@@ -76,6 +76,7 @@ class Claimed:
         dangling: ids of entries whose job was gone before its time; taken off.
         bad: entries that can be no job's; taken off.
         more: whether the call stopped early to be short: call again.
+        unfit: queues that were left out: a key of theirs holds something else.
     """
 
     standing: str
@@ -83,6 +84,7 @@ class Claimed:
     dangling: list[Text] = attrs.field(factory=list)
     bad: list[bytes] = attrs.field(factory=list)
     more: bool = False
+    unfit: Sequence[bytes] = ()
 
 
 def start(owner: bytes, about: bytes, lifetime: int, keys: Keys) -> Operation[bool]:
@@ -190,7 +192,7 @@ def read_claimed(
     standing = reply[0].decode()
     if len(reply) == 1:  # nothing was looked for
         return Claimed(standing)
-    _, taken, dangling, bad, more = reply
+    _, taken, dangling, bad, more, unfit = reply
     jobs = []
     for field, number, queue, entry, attempts, fields in taken:
         if not fields:
@@ -200,9 +202,8 @@ def read_claimed(
         job = job_of(fields, strings)
         job._claim = Claim(owner, field, number, queue, entry, int(attempts), holder)
         jobs.append(job)
-    return Claimed(
-        GOOD, jobs, [text(Entry.parse(entry).id) for entry in dangling], bad, bool(more)
-    )
+    gone = [text(Entry.parse(entry).id) for entry in dangling]
+    return Claimed(GOOD, jobs, gone, bad, bool(more), unfit)
 
 
 def take(request: Script, owner: bytes, holder: Any, strings: str) -> Operation[Claimed]:

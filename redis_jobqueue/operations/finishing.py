@@ -6,19 +6,15 @@ or twice is recognised by the script.  What it writes is frozen once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from redis_jobqueue.errors import NetworkError, RedisError
+import attrs
+
+from redis_jobqueue.errors import MaxMemoryError, NetworkError, RedisError
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Keys
-from redis_jobqueue.operations.claims import (
-    SLICE,
-    Claim,
-    Claimed,
-    held_by,
-    read_claimed,
-)
+from redis_jobqueue.operations.claims import SLICE, Claim, Claimed, read_claimed
 from redis_jobqueue.operations.request import Operation, Script
 from redis_jobqueue.record import changes_of
 
@@ -44,62 +40,91 @@ def content(job: Job, verb: str, max_size: int) -> list[bytes]:
     return [b"%d" % len(gone), *gone, b"%d" % len(pairs), *pairs]
 
 
+@attrs.frozen(slots=True)
+class Ending:
+    """One claim that is to end.
+
+    Attributes:
+        job: the job.
+        claim: its claim, which another thread may take off the job at any time.
+        content: what is written to the job; a repeat carries what the first request did.
+        fresh: whether no request of this verb may have been executed yet.
+    """
+
+    job: Job
+    claim: Claim
+    content: Sequence[bytes]
+    fresh: bool
+
+    @classmethod
+    def of(cls, verb: str, job: Job, claim: Claim, max_size: int) -> Ending:
+        """Freeze what the verb writes to a job."""
+        before = claim.tried.get(verb)
+        if before is None:
+            return cls(job, claim, content(job, verb, max_size), True)
+        return cls(job, claim, before, False)
+
+
 def slices(
-    verb: str, jobs: Iterable[Job], max_size: int
-) -> Iterator[tuple[list[Job], list[Sequence[bytes]]]]:
-    """Freeze what a finishing call writes to these jobs, which are held, in bounded parts.
+    verb: str, held: Iterable[tuple[Job, Claim]], max_size: int
+) -> Iterator[list[Ending]]:
+    """Freeze what a finishing call writes to these jobs, in bounded parts.
 
     A part is of one owner id.  Everything is frozen before the first part is
     given, so that bad data ends no claim.
     """
-    parts: dict[bytes, list[tuple[list[Job], list[Sequence[bytes]]]]] = {}
+    parts: dict[bytes, list[list[Ending]]] = {}
     sizes: dict[bytes, int] = {}
-    for job in jobs:
-        owner, args = held_by(job).owner, _content_once(job, verb, max_size)
-        mine, size = parts.setdefault(owner, [([], [])]), sum(map(len, args))
-        if len(mine[-1][0]) >= SLICE or (mine[-1][0] and sizes[owner] + size > SLICE_BYTES):
-            mine.append(([], []))
-            sizes[owner] = 0
-        mine[-1][0].append(job)
-        mine[-1][1].append(args)
-        sizes[owner] = sizes.get(owner, 0) + size
+    for job, claim in held:
+        one = Ending.of(verb, job, claim, max_size)
+        mine, size = parts.setdefault(claim.owner, [[]]), sum(map(len, one.content))
+        if len(mine[-1]) >= SLICE or (mine[-1] and sizes[claim.owner] + size > SLICE_BYTES):
+            mine.append([])
+            sizes[claim.owner] = 0
+        mine[-1].append(one)
+        sizes[claim.owner] = sizes.get(claim.owner, 0) + size
     for mine in parts.values():
         yield from mine
 
 
 def finish(
-    verb: str,
-    jobs: Sequence[Job],
-    keys: Keys,
-    *,
-    contents: Sequence[Sequence[bytes]] | None = None,
-    delay: int = 0,
-    limit: int = 0,
-    max_size: int,
+    verb: str, endings: Sequence[Ending], keys: Keys, *, delay: int = 0, limit: int = 0
 ) -> Operation[list[int | RedisError]]:
-    """End the claims of jobs of one owner id, at most `SLICE`; returns the script's answers.
+    """End claims of one owner id, at most `SLICE`; returns the script's answers.
 
-    ``delay`` is in ms.  After an answer the jobs' claims are over, but for that of a
-    job whose answer is an error; after a `NetworkError` they stand, and the next
-    call of this verb is marked as a repeat.
+    ``delay`` is in ms.  After an answer the claims are over, but for one whose
+    answer is an error; after a `NetworkError` they stand, and the next call of
+    this verb is marked as a repeat.
     """
-    if contents is None:
-        contents = [_content_once(job, verb, max_size) for job in jobs]
-    claims = [held_by(job) for job in jobs]
-    request = _finish_request(verb, claims, contents, keys, delay, limit)
-    for claim, args in zip(claims, contents):
-        claim.tried[verb] = args
-    try:
-        reply = yield request
-    except NetworkError:
-        reply = yield _finish_request(verb, claims, contents, keys, delay, limit)
+    reply = yield from _sent(verb, endings, lambda: _finish_request(
+        verb, endings, keys, delay, limit))  # fmt: skip
     return [RedisError(f"[finish] {one}") if isinstance(one, Exception) else one for one in reply]
 
 
-def _content_once(job: Job, verb: str, max_size: int) -> Sequence[bytes]:
-    # A repeat carries what the first request carried.
-    tried = held_by(job).tried
-    return tried[verb] if verb in tried else content(job, verb, max_size)
+def _sent(
+    verb: str, endings: Sequence[Ending], request: Callable[[], Script]
+) -> Operation[list[Any]]:
+    # Send a request, and a repeat of it if the answer was lost.
+    first = request()
+    for one in endings:
+        one.claim.tried[verb] = one.content
+    try:
+        reply = yield first
+    except NetworkError:
+        return list((yield request()))
+    except (RedisError, MaxMemoryError):
+        _forget(verb, endings)
+        raise
+    _forget(verb, [one for one, answer in zip(endings, reply) if isinstance(answer, Exception)])
+    return list(reply)
+
+
+def _forget(verb: str, endings: Iterable[Ending]) -> None:
+    # The server has refused it, so nothing was written: the next call is no repeat, and
+    # carries what the job says then.
+    for one in endings:
+        if one.fresh:
+            one.claim.tried.pop(verb, None)
 
 
 def _is_repeat(claim: Claim, verb: str) -> bool:
@@ -118,43 +143,37 @@ def _job_keys(claim: Claim, keys: Keys) -> tuple[bytes, ...]:
     )
 
 
-def _job_args(claim: Claim, verb: str, content: Sequence[bytes]) -> tuple[bytes, ...]:
-    again = b"1" if _is_repeat(claim, verb) else b"0"
-    return (claim.field, claim.number, claim.job_id, again, *content)
+def _job_args(one: Ending, verb: str) -> tuple[bytes, ...]:
+    claim, again = one.claim, b"1" if _is_repeat(one.claim, verb) else b"0"
+    return (claim.field, claim.number, claim.job_id, again, *one.content)
 
 
 def _finish_request(
-    verb: str,
-    claims: Sequence[Claim],
-    contents: Sequence[Sequence[bytes]],
-    keys: Keys,
-    delay: int,
-    limit: int,
+    verb: str, endings: Sequence[Ending], keys: Keys, delay: int, limit: int
 ) -> Script:
+    first = endings[0].claim
     return Script(
         "finish",
         (
-            keys.claims(claims[0].owner), keys.attempts, keys.cancelled, keys.retry, keys.dead,
-            *(key for claim in claims for key in _job_keys(claim, keys)),
+            keys.claims(first.owner), keys.attempts, keys.cancelled, keys.retry, keys.dead,
+            *(key for one in endings for key in _job_keys(one.claim, keys)),
         ),  # fmt: skip
         (
             verb.encode(), b"%d" % delay, b"%d" % limit,
-            *(arg for claim, args in zip(claims, contents) for arg in _job_args(claim, verb, args)),
+            *(arg for one in endings for arg in _job_args(one, verb)),
         ),  # fmt: skip
-        claims[0].job_id,
+        first.job_id,
     )
 
 
 def complete_next(
-    job: Job, token: int, owner: bytes, queues: Sequence[bytes], mark: bool, keys: Keys,
-    *, holder: Any, strings: str, max_size: int,
+    one: Ending, token: int, owner: bytes, queues: Sequence[bytes], mark: bool, keys: Keys,
+    *, holder: Any, strings: str,
 ) -> Operation[tuple[int, Claimed]]:  # fmt: skip
     """Complete a job and claim the next; returns the answer to the first and the second.
 
     Only for a job that was claimed under the owner's present id.
     """
-    claim = held_by(job)
-    args = _content_once(job, "complete", max_size)
     lists = [
         key
         for queue in queues
@@ -166,21 +185,16 @@ def complete_next(
             "complete_next",
             (
                 keys.heartbeat, keys.claims(owner), keys.lists, keys.attempts, keys.paused,
-                keys.cancelled, *_job_keys(claim, keys), *lists,
+                keys.cancelled, *_job_keys(one.claim, keys), *lists,
             ),  # fmt: skip
             (
                 keys.prefix, owner, b"%d" % token, b"1" if mark else b"0",
-                b"%d" % len(queues), *queues, *_job_args(claim, "complete", args),
+                b"%d" % len(queues), *queues, *_job_args(one, "complete"),
             ),  # fmt: skip
-            claim.job_id,
+            one.claim.job_id,
         )
 
-    first = request()
-    claim.tried["complete"] = args
-    try:
-        done, *rest = yield first
-    except NetworkError:
-        done, *rest = yield request()
+    done, *rest = yield from _sent("complete", [one], request)
     if isinstance(done, Exception):
-        raise RedisError(str(done))
+        raise RedisError(f"[complete_next] {done}")
     return done, read_claimed(rest, owner, holder, strings)

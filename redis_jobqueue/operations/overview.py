@@ -14,7 +14,7 @@ from redis_jobqueue.keys import Entry, Keys, read_whole, text
 from redis_jobqueue.operations.control import Concurrency, read_concurrency
 from redis_jobqueue.operations.recovery import read_about
 from redis_jobqueue.operations.request import Command, Operation, Pipeline, Script
-from redis_jobqueue.operations.survey import STEP, scan_lists
+from redis_jobqueue.operations.survey import STEP, pages, scan_lists
 from redis_jobqueue.record import job_of
 
 COUNTERS = ("claimed", "completed", "failed", "retried", "dead", "recovered")
@@ -147,16 +147,20 @@ class Place:
 
 
 def locate(job_id: bytes, keys: Keys) -> Operation[list[Place]]:
-    """Give every place that holds a job; looks through its queue and all held lists."""
-    names, members, *scores = yield Pipeline(
-        [
-            Command((b"HMGET", keys.job(job_id), b"queue")),
-            Command((b"SMEMBERS", keys.lists)),
-            *(Command((b"ZSCORE", key, job_id)) for key in (keys.delayed, keys.retry, keys.dead)),
-        ]
-    )
+    """Give every place that holds a job; looks through its queue and all held lists.
+
+    It looks twice where it does not find exactly one: a job may have moved meanwhile.
+    """
+    places = yield from _places(job_id, keys)
+    if len(places) != 1:
+        places = yield from _places(job_id, keys)
+    return places
+
+
+def _places(job_id: bytes, keys: Keys) -> Operation[list[Place]]:
+    # In the order in which a job moves on: from its queue to an owner, then into a set.
     places: list[Place] = []
-    queue = names[0]
+    (queue,) = yield Command((b"HMGET", keys.job(job_id), b"queue"))
     # A job whose hash is gone, or whose queue was changed, may stand in any queue.
     lists = {keys.queue(queue)} if queue else set()
     lists |= set((yield from scan_lists(keys)))
@@ -164,6 +168,7 @@ def locate(job_id: bytes, keys: Keys) -> Operation[list[Place]]:
     for key in sorted(lists):
         count = yield from _occurrences(key, job_id)
         places += [Place("waiting", text(key[prefix:]))] * count
+    members = yield Command((b"SMEMBERS", keys.lists))
     held = [split_member(member) for member in members]
     shared = [(name, None) for name in {*([queue] if queue else []), *(q for q, _ in held)}]
     for name, owner in [*sorted(held), *shared]:
@@ -172,6 +177,8 @@ def locate(job_id: bytes, keys: Keys) -> Operation[list[Place]]:
         count = yield from _occurrences(keys.processing(name, owner), job_id)
         shown = None if owner is None else owner.decode("latin-1")
         places += [Place("processing", text(name), shown)] * count
+    sets = (keys.delayed, keys.retry, keys.dead)
+    scores = yield Pipeline([Command((b"ZSCORE", key, job_id)) for key in sets])
     for kind, score in zip(("delayed", "retrying", "dead"), scores):
         if score is not None:
             places.append(Place(kind, score=float(score) / 1000))
@@ -179,13 +186,17 @@ def locate(job_id: bytes, keys: Keys) -> Operation[list[Place]]:
 
 
 def _occurrences(key: bytes, job_id: bytes) -> Operation[int]:
-    found, first = 0, 0
-    while True:
-        page = yield Command((b"LRANGE", key, b"%d" % first, b"%d" % (first + STEP - 1)))
-        found += sum(Entry.parse(raw).id == job_id for raw in page)
-        first += STEP
+    found: set[bytes] = set()
+    for first, last in pages():
+        page = yield Command((b"LRANGE", key, first, last))
+        found.update(raw for raw in page if Entry.parse(raw).id == job_id)
         if len(page) < STEP:
-            return found
+            break
+    if not found:
+        return 0
+    # Pages may show an entry twice: this is one moment.
+    places = yield Pipeline([Command((b"LPOS", key, raw, b"COUNT", b"0")) for raw in found])
+    return sum(map(len, places))
 
 
 @attrs.frozen(slots=True)

@@ -27,7 +27,8 @@ class Recovered:
         jobs: entries that went back to their queue.
         buried: jobs at their limit of attempts, now among the dead.
         dropped: entries whose job was gone.
-        owners: ids of the owners that were fenced.
+        owners: ids of the dead owners of which nothing is left to bring back (where
+            a queue was named: nothing of that).
         stuck: queues to which nothing could go back, because a key of theirs
             holds something else; what dead owners held of them stays in its list.
     """
@@ -81,11 +82,12 @@ def recover(
         alive, limit_of = yield from _fence(suspect, limit, keys)
         if alive:
             continue
-        done.owners.append(suspect.decode("latin-1"))
         mine = [name for name in queues if queue is None or name == queue]
         emptied = 0
         for name in mine:
             emptied += yield from _slices(name, suspect, limit_of, keys, done)
+        if emptied == len(mine):
+            done.owners.append(suspect.decode("latin-1"))
         if emptied == len(queues):
             yield Script("forget_owner", (keys.heartbeat, keys.about), (suspect,))
     if queue is not None and owner is None:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from redis_jobqueue.checks import Text
+from redis_jobqueue.errors import JobQueueError
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import Keys, text
 from redis_jobqueue.operations.jobs import store_new
 from redis_jobqueue.operations.request import Operation, Script
+from redis_jobqueue.operations.survey import STEP
 from redis_jobqueue.record import check_expire
 
 
@@ -67,9 +69,35 @@ def promote_due(queue: bytes | None, limit: int, keys: Keys) -> Operation[Promot
 
 
 def due(limit: int, remove: bool, keys: Keys) -> Operation[list[Text]]:
-    """Give ids of delayed jobs that are due, the longest waiting first."""
-    ids = yield Script("due", (keys.delayed,), (b"%d" % limit, b"1" if remove else b"0"))
-    return [text(job_id) for job_id in ids]
+    """Give ids of delayed jobs that are due, the longest waiting first.
+
+    Where a later slice of a removal fails, what was taken off before is given:
+    nobody else will.
+    """
+    found: dict[bytes, None] = {}
+    least, passed = b"-inf", 0
+    while len(found) < limit:
+        count = min(limit - len(found), STEP)
+        try:
+            page = yield Script(
+                "due",
+                (keys.delayed,),
+                (keys.prefix, b"%d" % count, b"1" if remove else b"0", least, b"%d" % passed),
+            )
+        except JobQueueError:
+            if found and remove:
+                break
+            raise
+        ids, scores = page[::2], page[1::2]
+        found |= dict.fromkeys(ids)
+        if len(ids) < count:
+            break
+        if not remove:
+            # From the last score on, not by place: others take jobs off meanwhile.
+            same = scores.count(scores[-1])
+            passed = same + (passed if same == count and scores[-1] == least else 0)
+            least = scores[-1]
+    return [text(job_id) for job_id in found]
 
 
 def revive(job_id: bytes, keys: Keys) -> Operation[bool]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import itertools
+from collections.abc import Iterator, Sequence, Set
 
 from redis_jobqueue.keys import Entry, Keys
 from redis_jobqueue.operations.request import Command, Operation, Pipeline, Script
@@ -10,6 +11,16 @@ from redis_jobqueue.record import read_plain
 
 STEP = 500
 """Keys or entries that one step looks at: about 3 ms of Redis's time at most."""
+
+
+def pages() -> Iterator[tuple[bytes, bytes]]:
+    """Give the first and the last place of each page of a list, from its tail to its head.
+
+    Consumers take from the head.  So whoever reads in this order misses none of what
+    stays in the list; what is added meanwhile lets him see some entries twice.
+    """
+    for last in itertools.count(-1, -STEP):
+        yield b"%d" % (last - STEP + 1), b"%d" % last
 
 
 def scan_jobs(keys: Keys, fields: Sequence[bytes]) -> Operation[dict[bytes, list[bytes | None]]]:
@@ -33,13 +44,11 @@ def queue_status(queue: bytes, keys: Keys, *, now: float) -> Operation[dict[str,
     jobs = yield from scan_jobs(keys, (b"queue",))
     length = 0
     created: list[float] = []
-    while True:
-        counted, *times = yield Script(
-            "waiting_ages",
-            (keys.queue(queue),),
-            (keys.prefix, b"%d" % length, b"%d" % (length + STEP - 1)),
+    for first, last in pages():
+        there, counted, *times = yield Script(
+            "waiting_ages", (keys.queue(queue),), (keys.prefix, first, last)
         )
-        length += counted
+        length = length or there  # with the first page, whatever happens meanwhile
         created += (read_plain("created", time) for time in times)
         if counted < STEP:
             break
@@ -82,14 +91,15 @@ def _queued_ids(
         lists = [keys.queue(name) for name in sorted(queues)]
     found: dict[bytes, None] = {}
     for key in lists:
-        first = 0
-        while True:
-            page = yield Command((b"LRANGE", key, b"%d" % first, b"%d" % (first + STEP - 1)))
-            ids = [Entry.parse(raw).id for raw in page]
-            found.update(dict.fromkeys(job_id for job_id in ids if job_id not in (b"", b"0")))
-            first += STEP
+        read: list[list[bytes]] = []
+        for first, last in pages():
+            page = yield Command((b"LRANGE", key, first, last))
+            read.append([Entry.parse(raw).id for raw in page])
             if len(page) < STEP:
                 break
+        found |= dict.fromkeys(job_id for ids in reversed(read) for job_id in ids)
+    for no_job in (b"", b"0"):
+        found.pop(no_job, None)
     if statuses is None:
         return list(found)
     return (yield from _with_status(list(found), statuses, keys))

@@ -86,7 +86,7 @@ class Truth:
         names: Sequence[bytes],
     ) -> None:  # fmt: skip
         before, after = event.before, event.after
-        _, jobs, dangling, bad, more = claimed
+        _, jobs, dangling, bad, more, unfit = claimed
         assert before.beats[owner] > event.now
         mine = before.claims.get(owner, {})
         fields = [job[0] for job in jobs]
@@ -109,7 +109,7 @@ class Truth:
                     wrong.append(entry)
                 elif not words or epoch > event.now // 1000:
                     gone.append(entry)
-        assert not more
+        assert not more and not unfit
         assert (found, gone, wrong) == ([(job[2], job[3]) for job in jobs], dangling, bad)
         for field, number, queue, entry, attempts, values in jobs:
             claim = after.claims[owner][field]

@@ -128,11 +128,16 @@ LOSSES = [
 # Calls that come late.
 
 
+def ending_of(verb: str, scene: Scene) -> finishing.Ending:
+    """What a finishing call sends of the scene's job."""
+    return finishing.Ending.of(verb, scene.job, scene.job._claim, SIZE)
+
+
 def ending(verb: str) -> Callable[[Scene], Iterator[Request]]:
     """Make a finishing call."""
 
     def requests(scene: Scene) -> Any:
-        return finishing.finish(verb, [scene.job], scene.jq._keys, limit=2, max_size=SIZE)
+        return finishing.finish(verb, [ending_of(verb, scene)], scene.jq._keys, limit=2)
 
     return requests
 
@@ -141,8 +146,8 @@ def completing_and_claiming(scene: Scene) -> Any:
     """Complete the job and claim another."""
     identity = scene.first._of_now()
     return finishing.complete_next(
-        scene.job, identity.take_token(), identity.id, [b"q"], True, scene.jq._keys,
-        holder=scene.first, strings="auto", max_size=SIZE,
+        ending_of("complete", scene), identity.take_token(), identity.id, [b"q"], True,
+        scene.jq._keys, holder=scene.first, strings="auto",
     )  # fmt: skip
 
 

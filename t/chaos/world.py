@@ -115,7 +115,8 @@ class HandDriver:
     def __init__(self, world: World, address: Any) -> None:
         self._world = world
         self.address = address
-        self.connection_timeout = self.operation_timeout = None
+        # With deadlines, so that an owner takes no driver of its own.
+        self.connection_timeout = self.operation_timeout = 5.0
 
     def send(self, request: Request) -> Any:
         """Send a request."""

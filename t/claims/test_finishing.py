@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 import redis
@@ -21,9 +20,9 @@ from claims.tools import (
     add_many,
     claimed,
     claims_key,
+    endings,
     held_key,
     ids,
-    let_die,
     make_due,
     places,
     queue_key,
@@ -43,8 +42,6 @@ from redis_jobqueue import (
 )
 from redis_jobqueue.lua import SCRIPTS
 from redis_jobqueue.operations import claims, finishing
-
-SIZE = 1 << 20
 
 # One round trip each.
 
@@ -100,7 +97,7 @@ def test_what_arrives_late_changes_nothing(
     add_many(jq, 2)
     job = claimed(owner)
     job.message = "late"
-    request = next(finishing.finish(verb, [job], jq._keys, max_size=SIZE))
+    request = next(finishing.finish(verb, endings(verb, job), jq._keys))
     job.clear_modified()
     owner.release(job)
     again = claimed(owner)
@@ -120,7 +117,7 @@ def test_a_token_that_was_claimed_with_twice(
     me = owner._of_now()
     request = claims.claim_request(me.id, me.take_token(), [b"q"], 1, True, jq._keys)
     (job,) = claims.read_claimed(jq._driver.send(request), me.id, owner, "auto").jobs
-    late = next(finishing.finish(verb, [job], jq._keys, max_size=SIZE))
+    late = next(finishing.finish(verb, endings(verb, job), jq._keys))
     owner.release(job)
     (again,) = claims.read_claimed(jq._driver.send(request), me.id, owner, "auto").jobs
     assert (job.id, b"2") == (again.id, again._claim.number)
@@ -137,7 +134,7 @@ def test_the_first_request_after_its_repeat(
     """A repeat that overtook the request: the job is ended once, and the late one is refused."""
     add_many(jq, 2)
     job = claimed(owner)
-    operation = finishing.finish(verb, [job], jq._keys, max_size=SIZE)
+    operation = finishing.finish(verb, endings(verb, job), jq._keys)
     first = next(operation)
     repeat = operation.throw(NetworkError("no answer"))
     assert [1] == jq._driver.send(repeat)
@@ -162,7 +159,7 @@ def test_only_a_repeat_may_find_no_claim(
         add(jq)
         job = claimed(owner)
         job.result = job.message = "mine"
-        operation = finishing.finish(verb, [job], jq._keys, max_size=SIZE)
+        operation = finishing.finish(verb, endings(verb, job), jq._keys)
         next(operation)
         repeat = operation.throw(NetworkError("no answer"))
         again = claimed_again(owner, job)
@@ -293,79 +290,6 @@ def test_requeue_goes_behind_the_others(
     with pytest.raises(ClaimLostError):
         owner.requeue(job)
     assert 3 == client.llen(queue_key())
-
-
-# One more with the next.
-
-
-def test_claim_next(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:
-    """Completing may claim the next of the same queue, of another, or of several."""
-    add_many(jq, 2)
-    other = add(jq, "other")
-    job = claimed(owner)
-    job.result = 1
-    following = owner.complete(job, claim_next=True)
-    assert following is not None
-    assert ("q", "__working__", 1) == (following.queue, following.status, following.attempt)
-    following = owner.complete(following, claim_next=["q", "other"], order="listed", mark=False)
-    assert following is not None
-    assert (other.id, "__created__") == (following.id, following.status)
-    assert owner.complete(following, claim_next="other") is None
-    assert [] == owner.held
-    assert 3 == sum(jq.counts(name).queues[name].counters["completed"] for name in ("q", "other"))
-
-
-def test_claim_next_of_a_refused_completion(
-    jq: JobQueue, client: redis.Redis, owner: Owner
-) -> None:
-    """A completion that is refused claims nothing."""
-    add_many(jq, 3)
-    lost, deleted = owner.claim_many("q", 2)
-    client.hdel(claims_key(owner), lost._claim.field)
-    client.delete(PREFIX + str(deleted.id))
-    with pytest.raises(ClaimLostError):
-        owner.complete(lost, claim_next=True)
-    with pytest.raises(JobDeletedError):
-        owner.complete(deleted, claim_next=True)
-    assert 1 == client.llen(queue_key())
-    assert [] == owner.held
-
-
-def test_claim_next_of_a_paused_queue(jq: JobQueue, owner: Owner) -> None:
-    """The next is claimed under the rules of a claim: not from a paused queue."""
-    add_many(jq, 2)
-    job = claimed(owner)
-    jq.pause("q")
-    assert owner.complete(job, claim_next=True) is None
-    assert "__completed__" == jq.get_job_data(job, "status")
-    assert 1 == jq.queue_length("q")
-
-
-def test_claim_next_reports_dangling_entries(
-    jq: JobQueue, client: redis.Redis, owner: Owner
-) -> None:
-    """Entries whose job is gone are reported beside, and raise nothing."""
-    first, gone, last = add_many(jq, 3)
-    client.delete(PREFIX + gone)
-    job = claimed(owner)
-    following = owner.complete(job, claim_next=True)
-    assert following is not None
-    assert (last, [gone]) == (following.id, owner.dangling)
-
-
-def test_claim_next_with_a_job_of_an_old_id(
-    jq: JobQueue, client: redis.Redis, new_owner: Callable[..., Owner]
-) -> None:
-    """A job claimed under an id that is no more: refused if it was fenced, nothing claimed."""
-    add_many(jq, 2)
-    owner = new_owner()
-    job = claimed(owner)
-    let_die(owner, client)
-    jq.recover()
-    owner.beat()
-    with pytest.raises(ClaimLostError):
-        owner.complete(job, claim_next=True)
-    assert 2 == client.llen(queue_key())
 
 
 # Deleted while held.

@@ -9,6 +9,7 @@ import pytest
 import redis
 from support.server import eventually
 
+from claims.blocking import MODES
 from claims.tools import (
     LONG,
     PREFIX,
@@ -55,6 +56,18 @@ def test_it_ends_when_the_owner_stops(
     assert [] == list(owner.jobs("q"))
     assert 3 == owner.stop()
     assert expected == ids(client, queue_key())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_ends_when_another_thread_stops_the_owner(
+    mode: str, jq: JobQueue, client: redis.Redis, new_owner: Callable[..., Owner]
+) -> None:
+    """However it waits, a stop that comes meanwhile ends the loop, and raises nothing in it."""
+    owner = new_owner(wait_modes=[mode])
+    caller = Caller(lambda: list(owner.jobs(["q", "r"]))).start()
+    eventually(lambda: owner._wakes, "it waits")
+    assert 0 == owner.stop()
+    assert [] == caller.get()
 
 
 def test_it_tends_the_queues(

@@ -35,7 +35,7 @@ from claims.tools import (
     queue_key,
     stored,
 )
-from redis_jobqueue import ClaimLostError, Job, JobQueue, NetworkError, Owner
+from redis_jobqueue import ClaimLostError, Job, JobQueue, NetworkError, Owner, RedisError
 from redis_jobqueue.lua import SCRIPTS
 
 FAULTS = ("cut_before", "lose_reply", "hold")
@@ -284,6 +284,24 @@ def test_another_ending_after_giving_up(scene: Scene) -> None:
             assert 0 == scene.owner.release(job)
         assert "__completed__" == scene.jq.get_job_data(job, "status")
         assert str(job.id) not in places(scene.client)
+
+
+def test_refused_after_a_lost_reply(scene: Scene) -> None:
+    """The first request may have been executed, as here: what it carried is what is repeated."""
+    job = claimed(scene.owner)
+    job.result = "old"
+    first, second = (fault(SCRIPTS["finish"].sha)
+                     for fault in (scene.proxy.lose_reply, scene.proxy.hold))  # fmt: skip
+    caller = Caller(lambda: scene.owner.complete(job)).start()
+    first.wait(), second.wait()
+    scene.client.set(DEAD, "x")
+    second.release()
+    with pytest.raises(RedisError, match="WRONGTYPE"):
+        caller.get()
+    scene.client.delete(DEAD)
+    job.result = "new"
+    scene.owner.complete(job)
+    assert "old" == scene.jq.get_job_data(job, "result")
 
 
 def test_many_given_up_half_way(scene: Scene) -> None:

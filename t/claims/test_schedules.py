@@ -287,8 +287,9 @@ def test_clocks_of_clients(jq: JobQueue, client: redis.Redis) -> None:
 
 
 def test_due(jq: JobQueue, client: redis.Redis) -> None:
-    """``due`` lists ids, and with remove= hands them over: they stand nowhere any more."""
+    """``due`` lists ids, and with remove= hands them over: they stand nowhere, and run out."""
     expected = [later(jq) for _ in range(3)]
+    client.hset(PREFIX + expected[1], "expire", 0)
     assert [] == jq.due()
     make_due(client)
     assert expected[:2] == jq.due(2)
@@ -297,6 +298,8 @@ def test_due(jq: JobQueue, client: redis.Redis) -> None:
     assert expected[2:] == jq.due(remove=True)
     assert [] == jq.due(remove=True)
     assert {} == places(client)
+    left, ever, _ = (client.ttl(PREFIX + job_id) for job_id in expected)
+    assert LONG - 60 < left <= LONG and ever == -1
     assert 3 == len(jq.get_job_ids())
 
 

@@ -23,6 +23,7 @@ from claims.tools import (
     add_many,
     claimed,
     drain,
+    endings,
     let_die,
     make_due,
     places,
@@ -123,19 +124,19 @@ def finishing_as(verb: str) -> Callable[[World], Operation[Any]]:
     def begin(world: World) -> Operation[Any]:
         one = world.held(3)[0]
         one.result = {"x": 1}
-        return finishing.finish(verb, [one], world.keys, limit=5, max_size=SIZE)
+        return finishing.finish(verb, endings(verb, one), world.keys, limit=5)
 
     return begin
 
 
 def burying_at_the_limit(world: World) -> Operation[Any]:
     """A retry is one too many."""
-    return finishing.finish("retry", world.held(1), world.keys, limit=1, max_size=SIZE)
+    return finishing.finish("retry", endings("retry", *world.held(1)), world.keys, limit=1)
 
 
 def completing_many(world: World) -> Operation[Any]:
     """Several jobs are completed at once."""
-    return finishing.finish("complete", world.held(5), world.keys, max_size=SIZE)
+    return finishing.finish("complete", endings("complete", *world.held(5)), world.keys)
 
 
 def completing_and_claiming(world: World) -> Operation[Any]:
@@ -143,8 +144,8 @@ def completing_and_claiming(world: World) -> Operation[Any]:
     one, _ = world.held(2)
     add_many(world.jq, 2)
     return finishing.complete_next(
-        one, world.me.take_token(), world.me.id, [b"q"], True, world.keys,
-        holder=world.owner, strings="auto", max_size=SIZE,
+        endings("complete", one)[0], world.me.take_token(), world.me.id, [b"q"], True,
+        world.keys, holder=world.owner, strings="auto",
     )  # fmt: skip
 
 

@@ -205,6 +205,19 @@ def test_timeouts(jq: JobQueue, owner: Owner) -> None:
     assert time.monotonic() - begins >= 0.4
 
 
+def test_hardly_any_time(jq: JobQueue, owner: Owner) -> None:
+    """Less than a ms is not 0, which means without end: of a claim, of a queue, of `wait`."""
+    job, short = add(jq, "other"), 0.0004
+    jq.timeout = short
+    for call in (
+        lambda: owner.claim("q", blocking=True, timeout=short),
+        lambda: owner.claim("q", blocking=True),
+        lambda: jq.get_next_job(queue="q", blocking=True),
+    ):
+        assert Caller(call).start().get() is None
+    assert job.id == Caller(lambda: jq.wait(job, timeout=short)).start().get().id
+
+
 def test_a_dangling_entry_ends_the_wait(
     jq: JobQueue, client: redis.Redis, owner: Owner
 ) -> None:

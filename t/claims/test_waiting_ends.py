@@ -157,6 +157,40 @@ def test_killed_while_it_blocks(
     assert expected == caller.get().id
 
 
+def lines(client: redis.Redis) -> list[str]:
+    """Give the ids of the connections that ask, without those that are only told."""
+    me = str(client.client_id())
+    return [each["id"] for each in client.client_list()
+            if "P" not in each["flags"] and each["id"] != me]  # fmt: skip
+
+
+def kill_lines(client: redis.Redis) -> None:
+    """An operator ends them."""
+    for number in lines(client):
+        client.client_kill_filter(_id=number)
+
+
+def time_out(client: redis.Redis) -> None:
+    """The server ends what was idle for a second, which spares those that are only told."""
+    client.config_set("timeout", 1)
+    eventually(lambda: client.ping() and not lines(client), "the server ends them")
+
+
+@pytest.mark.parametrize("end", [kill_lines, time_out])
+@pytest.mark.parametrize("mode", MODES)
+def test_lost_while_nobody_waits(
+    mode: str, end: Callable[[redis.Redis], None], client: redis.Redis,
+    new_owner: Callable[..., Owner],
+) -> None:  # fmt: skip
+    """Its connections ended between two claims: the next one waits over new ones."""
+    owner = new_owner(wait_modes=[mode], interval=60, lifetime=180)
+    assert owner.claim("q", blocking=True, timeout=0.01) is None
+    end(client)
+    caller = blocked(owner, client)
+    expected = perl_push(client)
+    assert expected == caller.get().id
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_restart(mode: str, own_server: Server) -> None:
     """A restart of the server raises or is passed over; a claim made again goes on."""

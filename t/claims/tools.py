@@ -10,6 +10,7 @@ import attrs
 import redis
 
 from redis_jobqueue import Job, JobQueue, Owner
+from redis_jobqueue.operations.finishing import Ending
 
 PREFIX = "JobQueue:"
 HEARTBEAT = PREFIX + "owners:heartbeat"
@@ -95,6 +96,11 @@ def let_die(owner: Owner, client: redis.Redis) -> None:
     """Let an owner look as if its process had been killed a lifetime ago."""
     owner._heart.stop()
     client.zadd(HEARTBEAT, {owner.id: 1}, xx=True)
+
+
+def endings(verb: str, *jobs: Job) -> list[Ending]:
+    """What a finishing call sends of these held jobs."""
+    return [Ending.of(verb, job, job._claim, 1 << 20) for job in jobs]
 
 
 def make_due(client: redis.Redis, *keys: str) -> None:

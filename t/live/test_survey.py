@@ -65,7 +65,7 @@ def bounded(seen: Seen) -> None:
     for words in seen.sent + seen.inner:
         if scan := re.match(r"SCAN \S+ MATCH \S+ COUNT (\d+)", words, re.IGNORECASE):
             assert int(scan[1]) <= STEP
-        elif page := re.match(r"LRANGE \S+ (\d+) (\d+)", words, re.IGNORECASE):
+        elif page := re.match(r"LRANGE \S+ (-?\d+) (-?\d+)", words, re.IGNORECASE):
             assert int(page[2]) - int(page[1]) < STEP
         elif words.upper().startswith(("SCAN", "LRANGE")):
             pytest.fail(f"without a bound: {words}")
