@@ -5,8 +5,10 @@
 -- Returns 1 done, 2 a retry that was one too many and became a burial, 0 no
 -- such claim (nothing is changed), -1 the job is gone (its entry is taken off).
 
+local function goes_back(verb) return verb == 'requeue' or verb == 'release' end
+
 local function same_as_before(verb, at, one)
-    if verb == 'retry' or verb == 'requeue' or verb == 'release' then return true end
+    if verb == 'retry' or goes_back(verb) then return true end
     if redis.call('TYPE', one.job).ok ~= 'hash' then return true end
     if verb ~= 'complete' then -- failed for good, or failed and dead?
         local dead = redis.call('ZSCORE', at.dead, one.id) and true or false
@@ -28,7 +30,8 @@ local function finish(verb, at, one)
         return verb == 'retry' and redis.call('ZSCORE', at.dead, one.id) and 2 or 1
     end
     local there = redis.call('TYPE', one.job).ok == 'hash'
-    if not (is(one.processing, 'list') and is(one.list, 'list') and is(one.counters, 'hash')) then
+    -- Only what cannot be done without stands in its way.
+    if not is(one.processing, 'list') or (goes_back(verb) and not is(one.list, 'list')) then
         return redis.error_reply(WRONG)
     end
 
@@ -77,15 +80,16 @@ local function finish(verb, at, one)
     return done
 end
 
--- Whether the keys that every job shares are of the types that they must be.
-local function sets_fit(at)
+-- Whether the keys that every job shares are of the types that they must be for this verb.
+local function sets_fit(verb, at)
     return is(at.claims, 'hash') and is(at.attempts, 'hash') and is(at.cancelled, 'zset')
-        and is(at.retry, 'zset') and is(at.dead, 'zset')
+        and (verb ~= 'retry' or is(at.retry, 'zset'))
+        and (verb == 'complete' or goes_back(verb) or is(at.dead, 'zset'))
 end
 
 -- finish() for each job that KEYS from `first` and ARGV from `place` describe.
 local function finish_all(verb, at, first, place)
-    if not sets_fit(at) then return redis.error_reply(WRONG) end
+    if not sets_fit(verb, at) then return redis.error_reply(WRONG) end
     local done = {}
     while place <= #ARGV do
         local one = {job = KEYS[first], processing = KEYS[first + 1], list = KEYS[first + 2],

@@ -35,7 +35,7 @@ VERBS: dict[str, Callable[[Owner, Job], object]] = {
     "requeue": lambda owner, job: owner.requeue(job),
 }
 
-CAUSES = {"all": ATTEMPTS, "this job": queue_key()}
+CAUSES: dict[str, Callable[[Owner], str]] = {"all": lambda owner: ATTEMPTS, "this job": held_key}
 """Keys that are of another type: one that all jobs share, and one of the job's own queue."""
 
 
@@ -51,10 +51,11 @@ def test_a_refusal_freezes_nothing(
     add(jq)
     job = claimed(owner)
     job.result = "old"
-    client.set(CAUSES[cause], "x")
+    key = CAUSES[cause](owner)
+    client.set(key, "x")
     with pytest.raises(RedisError, match="WRONGTYPE"):
         VERBS[verb](owner, job)
-    client.delete(CAUSES[cause])
+    client.delete(key)
     job.result = "new"
     VERBS[verb](owner, job)
     assert "new" == jq.get_job_data(job, "result")
@@ -68,10 +69,11 @@ def test_a_refused_call_made_again_is_no_repeat(
     """No answer was lost: where the claim is gone by then, the call says so."""
     add(jq)
     job = claimed(owner)
-    client.set(CAUSES[cause], "x")
+    key = CAUSES[cause](owner)
+    client.set(key, "x")
     with pytest.raises(RedisError, match="WRONGTYPE"):
         VERBS[verb](owner, job)
-    client.delete(CAUSES[cause])
+    client.delete(key)
     client.delete(claims_key(owner))
     status = "__completed__" if verb.startswith("complete") else "__failed__"
     client.hset(f"JobQueue:{job.id}", "status", status)
@@ -88,10 +90,10 @@ def test_one_refused_among_many(jq: JobQueue, client: redis.Redis, owner: Owner)
     jobs = [*owner.claim_many("q", 2), claimed(owner, "bad")]
     for job in jobs:
         job.result = "old"
-    client.set(queue_key("bad"), "x")
+    client.set(held_key(owner, "bad"), "x")
     with pytest.raises(RedisError, match="WRONGTYPE"):
         owner.complete_many(jobs)
-    client.delete(queue_key("bad"))
+    client.delete(held_key(owner, "bad"))
     jobs[2].result = "new"
     owner.complete(jobs[2])
     assert ["old", "old", "new"] == [jq.get_job_data(job, "result") for job in jobs]

@@ -64,13 +64,28 @@ def test_complete_many_beside_a_wrong_key(
     add(jq, queue="bad")
     (bad,) = owner.claim_many("bad", 1)
     good = owner.claim_many("q", 3)
-    client.set(queue_key("bad"), "something else")
+    client.set(held_key(owner, "bad"), "something else")
     with pytest.raises(RedisError, match="WRONGTYPE"):
         owner.complete_many([bad, *good])
     assert [bad] == owner.held
     assert ["__completed__"] * 3 == [stored(client, job.id)["status"] for job in good]
-    client.delete(queue_key("bad"))
+    client.delete(held_key(owner, "bad"))
     owner.complete(bad)
+
+
+@pytest.mark.parametrize("key", ["queue:q", "stats:q", "retry:jobs", "delayed:jobs"])
+@pytest.mark.parametrize("verb", ["complete", "fail", "bury"])
+def test_an_end_needs_no_other_key(
+    verb: str, key: str, jq: JobQueue, client: redis.Redis, owner: Owner
+) -> None:
+    """What was done is stored, whatever holds something else that it has nothing to do with."""
+    add(jq)
+    job = claimed(owner)
+    client.set(PREFIX + key, "something else")
+    getattr(owner, verb)(job)
+    status = "__completed__" if verb == "complete" else "__failed__"
+    assert status == stored(client, job.id)["status"]
+    assert [] == owner.held and not client.exists(held_key(owner))
 
 
 # Claims from several queues, of which one is broken.
