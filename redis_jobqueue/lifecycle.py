@@ -79,16 +79,14 @@ class Lifecycle:
         self._stuck: set[Text] = set()
         self._unfit: set[bytes] = set()
         self._identity: Identity | None = None
-        # Without a deadline a peer that went silent would keep a call, and a stop, for ever.
-        driver = self._driver = queue._driver
-        if not driver.operation_timeout:
-            self._driver = Driver(
-                driver.address,
-                reconnect_on_error=driver.reconnect_on_error,
-                connection_timeout=driver.connection_timeout or ANSWER,
-                operation_timeout=ANSWER,
-            )
-        # Beats have shorter ones, so that several fit into a lifetime.
+        driver = queue._driver
+        self._bounded = Driver(
+            driver.address,
+            reconnect_on_error=driver.reconnect_on_error,
+            connection_timeout=driver.connection_timeout or ANSWER,
+            operation_timeout=ANSWER,
+        )
+        # Beats have shorter timeouts, so that several fit into a lifetime.
         slow = min(lifetime / 3, ANSWER)
         self._beats = Driver(
             driver.address,
@@ -198,8 +196,7 @@ class Lifecycle:
             return back + self._beats.run(leave)
         finally:
             self._beats.close()
-            if self._driver is not self._jq._driver:
-                self._driver.close()
+            self._bounded.close()
 
     def interrupt(self) -> None:
         """Refuse new claims, and end those that wait; safe in a signal handler."""
@@ -229,6 +226,13 @@ class Lifecycle:
         return self._beat()
 
     # Behind them.
+
+    @property
+    def _driver(self) -> Driver:
+        # That of the queue, unless it has no deadline: a peer that went silent would
+        # keep a call, and a stop, for ever.
+        driver = self._jq._driver
+        return driver if driver.operation_timeout else self._bounded
 
     def _run(self, operation: Operation[T]) -> T:
         self._check_process()

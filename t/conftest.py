@@ -26,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--size", choices=("small", "full"), default="small", help="see t/sizes.py")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run four tests at once, two for each core where there are more: they mostly wait."""
+    return max(4, 2 * (os.cpu_count() or 1))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Give Hypothesis the size of this run."""
     load_profile(Size.of(config.getoption("--size")))

@@ -18,6 +18,7 @@ from support.proxy import Proxy
 from support.server import Server, eventually
 
 from claims.tools import (
+    ATTEMPTS,
     DEAD,
     DELAYED,
     HEARTBEAT,
@@ -294,11 +295,11 @@ def test_refused_after_a_lost_reply(scene: Scene) -> None:
                      for fault in (scene.proxy.lose_reply, scene.proxy.hold))  # fmt: skip
     caller = Caller(lambda: scene.owner.complete(job)).start()
     first.wait(), second.wait()
-    scene.client.set(DEAD, "x")
+    scene.client.set(ATTEMPTS, "x")
     second.release()
     with pytest.raises(RedisError, match="WRONGTYPE"):
         caller.get()
-    scene.client.delete(DEAD)
+    scene.client.delete(ATTEMPTS)
     job.result = "new"
     scene.owner.complete(job)
     assert "old" == scene.jq.get_job_data(job, "result")

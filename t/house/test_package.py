@@ -30,7 +30,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     for name in ("setup.py", "setup.cfg", "README.rst", "LICENSE"):
         shutil.copy(TOP / name, tree)
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(tree)],
+        [
+            sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--use-pep517",
+            "-w", str(folder), str(tree),
+        ],  # fmt: skip
         capture_output=True,
         text=True,
     )
