@@ -117,6 +117,7 @@ class HandDriver:
         self.address = address
         # With deadlines, so that an owner takes no driver of its own.
         self.connection_timeout = self.operation_timeout = 5.0
+        self.reconnect_on_error = True
 
     def send(self, request: Request) -> Any:
         """Send a request."""
