@@ -17,6 +17,7 @@ from redis_jobqueue.lifecycle import INTERVAL, LIFETIME
 from redis_jobqueue.operations import claims, finishing, recovery, schedule
 from redis_jobqueue.operations.claims import SLICE, Claim, held_by
 from redis_jobqueue.operations.recovery import Recovered
+from redis_jobqueue.tending import Duty
 
 log = logging.getLogger("redis_jobqueue")
 
@@ -62,14 +63,9 @@ class Owner(Claiming):
                 `Worker` waits for the server by itself).
         """
         last = time.monotonic()
-        tended = 0.0
+        upkeep = Duty(self.upkeep, "the namespace is not tended", self.interval)
         while not self._stopping:
-            if time.monotonic() - tended >= self.interval:
-                tended = time.monotonic()
-                try:
-                    self.upkeep()
-                except JobQueueError as error:  # the claim tells whether it matters
-                    log.debug("upkeep failed: %s", error)
+            upkeep.look()
             left = last + timeout - time.monotonic() if timeout else self.interval
             if left <= 0:
                 return

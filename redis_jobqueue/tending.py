@@ -1,4 +1,4 @@
-"""What a worker does beside its jobs, again and again, in a thread of its own."""
+"""What is done beside the jobs, again and again: each duty for itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import attrs
 
-from redis_jobqueue.errors import JobQueueError, NetworkError
+from redis_jobqueue.errors import JobQueueError, RedisError
 
-log = logging.getLogger("redis_jobqueue.worker")
+log = logging.getLogger("redis_jobqueue")
 
 TEND = 1.0
 """Seconds between two looks whether a duty is due."""
@@ -34,23 +34,23 @@ class Duty:
     _failing: bool = attrs.field(default=False, init=False)
 
     def look(self) -> None:
-        """Do it if it is due; what fails is logged when it begins to."""
+        """Do it if it is due; what the server refuses is logged when it begins to."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self.every
         try:
             self.do()
             self._failing = False
-        except NetworkError as error:
-            log.debug("%s: %s", self.otherwise, error)  # whoever claims tells of that
-        except JobQueueError as error:
+        except RedisError as error:
             if not self._failing:
                 log.error("%s: %s", self.otherwise, error)
             self._failing = True
+        except JobQueueError as error:  # of a lost connection whoever claims tells
+            log.debug("%s: %s", self.otherwise, error)
 
 
 class Tender:
-    """Sees to duties, each for itself: one that fails bars no other."""
+    """Sees to duties in a thread of its own; one that fails bars no other."""
 
     def __init__(self, *duties: Duty) -> None:
         self._duties = duties

@@ -128,6 +128,7 @@ def test_damaged_numbers(jq: JobQueue, client: redis.Redis) -> None:
     client.rpush(queue_key("odd"), "odd 5")
     client.set(queue_key("text"), "no list")
     client.set("JobQueue:stats:q", "no hash")
+    client.set(DELAYED, "no set")
     client.hset("JobQueue:concurrency:queues", mapping={"q": "many", "odd": "3 x"})
     client.hset("JobQueue:stats:odd", mapping={"claimed": "many", "failed": 3})
     counted = jq.counts()

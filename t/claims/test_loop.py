@@ -98,6 +98,21 @@ def test_it_tends_the_queues(
     assert {str(far.id): ["delayed:jobs"]} == places(client)
 
 
+def test_what_cannot_be_tended_is_told_once(
+    jq: JobQueue, client: redis.Redis, new_owner: Callable[..., Owner],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """The loop goes on, and one line says what is not done."""
+    client.set("JobQueue:delayed:jobs", "no set")
+    owner = new_owner(interval=0.05, lifetime=5)
+    add_many(jq, 3)
+    for job in owner.jobs("q", timeout=0.5):
+        owner.complete(job)
+    assert 3 == jq.counts("q").queues["q"].counters["completed"]
+    told = [each for each in caplog.records if "not tended" in each.getMessage()]
+    assert ["ERROR"] == [each.levelname for each in told]
+
+
 def test_entries_without_a_job_end_no_loop(
     jq: JobQueue, client: redis.Redis, owner: Owner, caplog: pytest.LogCaptureFixture
 ) -> None:

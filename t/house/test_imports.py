@@ -34,13 +34,13 @@ ROOMS: list[tuple[str, ...]] = [
     ("sorting",),
     ("connection",),
     ("handle", "arguments", "identity"),
-    ("waiting", "heart"),
+    ("waiting", "heart", "tending"),
     ("lifecycle", "watching"),
     ("claiming",),
     ("owner",),
     ("management",),
     ("queue",),
-    ("handlers", "middleware", "tending"),
+    ("handlers", "middleware"),
     ("child",),
     ("children",),
     ("running",),
@@ -60,6 +60,7 @@ ONLY = {
     "guardian": (),
     "embedded": ("errors", "guardian"),
     "heart": ("errors",),
+    "tending": ("errors",),
 }
 
 WITHOUT_IO = ("_version", "errors", "storable", "keys", "checks", "metadata", "job", "record",
