@@ -29,7 +29,7 @@ from claims.tools import (
 from redis_jobqueue import E_JOB_DELETED, JobDeletedError, JobQueue, Owner, StorableError
 from redis_jobqueue.keys import Entry
 
-PAST, COMING = int(time.time()) - 100, int(time.time()) + 1000
+PAST, COMING = int(time.time()) - 100, int(time.time()) + 1_000_000
 
 
 def test_gone_before_its_time(jq: JobQueue, client: redis.Redis, owner: Owner) -> None:
