@@ -71,14 +71,14 @@ def test_attributes_name_the_server(server: Server) -> None:
         assert "db=5" in repr(queue)
 
 
-def test_ipv6(make_server: Callable[..., Server]) -> None:
+def test_ipv6(make_server: Callable[..., Server], server_version: str) -> None:
     """An IPv6 address is taken in brackets with a port, and shown so."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             pass
     except OSError:
         pytest.skip("no IPv6 on this machine")
-    server = make_server(bind="127.0.0.1 ::1")
+    server = make_server(server_version, bind=("127.0.0.1", "::1"))
     for form in (f"[::1]:{server.port}", f"redis://[::1]:{server.port}/0"):
         with JobQueue(form) as queue:
             assert works(queue)

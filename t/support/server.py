@@ -102,7 +102,8 @@ class Server:
 
     Args:
         version: a key of `find_servers`, or None for the newest of `REQUIRED`.
-        options: settings of redis.conf, ``_`` for ``-`` (``maxmemory="5mb"``).
+        options: settings of redis.conf, ``_`` for ``-`` (``maxmemory="5mb"``), those
+            of several words as tuples.
     """
 
     version_name: str
@@ -186,7 +187,8 @@ class Server:
         settings |= self.options
         words = [self.binary]
         for name, value in settings.items():
-            words += ["--" + name.replace("_", "-"), str(value)]
+            words += ["--" + name.replace("_", "-")]
+            words += map(str, value if isinstance(value, tuple) else (value,))
         return words
 
     def _launch(self) -> None:
