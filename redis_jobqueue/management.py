@@ -56,6 +56,10 @@ class Management(Handle):
     ) -> Owner:
         """Make an `Owner`; ``with jq.owner() as owner`` starts and stops it.
 
+        Where this queue has no ``operation_timeout``, a request of the owner
+        is given up after 5 s without an answer; those that claim and finish
+        are then sent once more, which does what they do once.
+
         Args:
             id: a prefix for its id; a random part is always added.
             interval: seconds between two beats.
