@@ -32,6 +32,7 @@ from redis_jobqueue.handlers import (
     ascii_line,
     call,
     describe,
+    words_of,
 )
 from redis_jobqueue.job import Job
 from redis_jobqueue.keys import octets, text
@@ -192,9 +193,10 @@ class Runner:
         # What the job's message says, and the traceback where there is one to keep.
         line, trace = (error.line, error.trace) if isinstance(error, Failed) else describe(error)
         if _unreadable(error):
-            return ascii_line(f"its data cannot be read: {error}"), trace
+            return ascii_line(f"its data cannot be read: {words_of(error)}"), trace
         if isinstance(error, Bury):
-            return ascii_line(str(error)) or "Bury", trace if error.__cause__ else None
+            reason = ascii_line(words_of(error)) or type(error).__name__
+            return reason, trace if error.__cause__ else None
         return line, None if isinstance(error, (Retry, Drop)) else trace
 
     def _end(self, job: Job, handler: Handler | None, error: BaseException) -> None:

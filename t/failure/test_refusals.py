@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import redis
+from sizes import Size
 from support.calls import CALLS, READING, WRITING
 from support.server import Server, eventually, free_port
-from sizes import Size
 
+from failure.tools import JOB, dump, refused, user
 from redis_jobqueue import (
     E_MAX_MEMORY_LIMIT,
     E_NO_ERROR,
@@ -25,22 +26,6 @@ from redis_jobqueue import (
 from redis_jobqueue.operations.request import Command
 
 pytestmark = pytest.mark.connections
-
-JOB = {"queue": "q", "expire": 60, "workload": "w", "meta_data": {"tag": 1}}
-
-
-def refused(jq: JobQueue, call: Callable[[], object], words: str) -> RedisError:
-    """Return the error of a call that the server refuses, having checked that it is E_REDIS."""
-    with pytest.raises(RedisError, match=words) as caught:
-        call()
-    assert E_REDIS == caught.value.code == jq.last_errorcode
-    return caught.value
-
-
-def dump(client: redis.Redis) -> dict[bytes, object]:
-    """Return all that is stored, to compare."""
-    return {key: (client.dump(key), client.ttl(key) > 0) for key in client.keys()}
-
 
 # -- full --------------------------------------------------------------------
 
@@ -298,11 +283,6 @@ def test_an_answer_is_shown_whole(answer: str, jq: JobQueue) -> None:
 
 
 # -- not allowed -------------------------------------------------------------
-
-
-def user(client: redis.Redis, *rules: str) -> None:
-    """Make the user ``worker`` with these rights."""
-    client.execute_command("ACL", "SETUSER", "worker", "on", ">secret", *rules)
 
 
 def test_without_config(server: Server, client: redis.Redis) -> None:

@@ -10,29 +10,10 @@ import redis
 from support.calls import CALLS
 from support.server import Server, eventually
 
-from redis_jobqueue import E_REDIS, JobQueue, RedisError
+from failure.tools import JOB, dump, refused, user
+from redis_jobqueue import JobQueue, RedisError
 
 pytestmark = pytest.mark.connections
-
-JOB = {"queue": "q", "expire": 60, "workload": "w", "meta_data": {"tag": 1}}
-
-
-def refused(jq: JobQueue, call: Callable[[], object], words: str) -> RedisError:
-    """Return the error of a call that the server refuses, having checked that it is E_REDIS."""
-    with pytest.raises(RedisError, match=words) as caught:
-        call()
-    assert E_REDIS == caught.value.code == jq.last_errorcode
-    return caught.value
-
-
-def dump(client: redis.Redis) -> dict[bytes, object]:
-    """Return all that is stored, to compare."""
-    return {key: (client.dump(key), client.ttl(key) > 0) for key in client.keys()}
-
-
-def user(client: redis.Redis, *rules: str) -> None:
-    """Make the user ``worker`` with these rights."""
-    client.execute_command("ACL", "SETUSER", "worker", "on", ">secret", *rules)
 
 
 OTHERS: dict[str, Callable[[redis.Redis, str], object]] = {

@@ -13,7 +13,16 @@ from support.proxy import Proxy
 from support.server import Server
 from support.workers import ended, eventually
 
-from redis_jobqueue import STATUS_COMPLETED, Handler, Job, JobQueue, Worker, waiting
+from redis_jobqueue import (
+    STATUS_COMPLETED,
+    Handler,
+    Job,
+    JobQueue,
+    MaxMemoryError,
+    Retry,
+    Worker,
+    waiting,
+)
 
 Work = Callable[..., Worker]
 
@@ -58,6 +67,29 @@ def test_a_server_that_refuses_to_write(
         assert not jq.redis.exists("JobQueue:attempts:jobs")
     told = [each for each in caplog.records if "does not serve us" in each.getMessage()]
     assert 1 <= len(told) <= 2
+
+
+def test_a_full_server(make_server: Callable[..., Server], server_version: str) -> None:
+    """A worker starts on it, does and stores every job, and so makes room again."""
+    server = make_server(server_version)
+    with JobQueue(server.url) as jq, server.client() as client:
+        jobs = jq.add_jobs({"queue": "q", "expire": 600, "workload": n} for n in range(50))
+        retried = jq.add_job({"queue": "q", "expire": 600, "workload": -1}, delay=0)
+        client.config_set("maxmemory", 1)
+        with pytest.raises(MaxMemoryError):
+            add(jq)
+
+        def handle(job: Job) -> int:
+            if job.workload < 0 and job.attempt == 1:
+                raise Retry("once more", delay=0)
+            return int(job.workload) * 2
+
+        assert 0 == Worker(jq, {"q": handle}, burst=True).run(signals=False)
+        while jq.get_job_data(retried, "status") != STATUS_COMPLETED:
+            assert 0 == Worker(jq, {"q": handle}, burst=True).run(signals=False)
+        found = [jq.load_job(job) for job in jobs]
+        assert [2 * n for n in range(50)] == [job.result for job in found if job]
+        assert [] == jq.owners()
 
 
 def test_connections_that_end_again_and_again(

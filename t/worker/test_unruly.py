@@ -12,6 +12,7 @@ import pytest
 
 from redis_jobqueue import (
     Backoff,
+    Bury,
     Handler,
     Job,
     JobDeletedError,
@@ -64,6 +65,12 @@ def half_a_letter(job: Job) -> None:
 def wordless(job: Job) -> None:
     """Fail with an error that has no text at all."""
     raise Wordless
+
+
+class WordlessBury(Bury, Wordless):
+    """A burial whose reason cannot be shown."""
+
+    __str__ = Wordless.__str__
 
 
 def of_another(job: Job) -> None:
@@ -192,6 +199,18 @@ def test_whose_retries_count(
         jq.promote_due()
         done = jq.counts(["q"]).queues["q"].counters["claimed"]
     assert deliveries == done
+
+
+def test_a_burial_without_words(jq: JobQueue) -> None:
+    """A reason that cannot be shown buries all the same, once."""
+
+    def handle(job: Job) -> None:
+        raise WordlessBury
+
+    job = jq.add_job({"queue": "q", "expire": 60})
+    Worker(jq, {"q": handle}, burst=True).run(signals=False)
+    assert ["dead"] == [place.kind for place in jq.locate(job)]
+    assert "WordlessBury" in jq.get_job_data(job, "message")
 
 
 def test_a_back_off_that_fails(jq: JobQueue) -> None:
